@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.scheduler import FrontierScheduler as FrontierScheduler
     from bloomdupe.errors import BloomDupeError as BloomDupeError
     from bloomdupe.feeds.exporter import FeedExporter as FeedExporter
-    from bloomdupe.feeds.media import WholeFiles as WholeFiles
+    from bloomdupe.feeds.media import CompleteFiles as CompleteFiles
     from bloomdupe.filter.bloom import BloomFilter as BloomFilter
     from bloomdupe.links.link_filter import LinkFilter as LinkFilter
     from bloomdupe.links.link_filter import new_links as new_links
@@ -37,7 +37,7 @@ _HOMES = {
     "FeedExporter": "bloomdupe.feeds.exporter",
     "FrontierScheduler": "bloomdupe.crawl.scheduler",
     "LinkFilter": "bloomdupe.links.link_filter",
-    "WholeFiles": "bloomdupe.feeds.media",
+    "CompleteFiles": "bloomdupe.feeds.media",
     "new_links": "bloomdupe.links.link_filter",
 }
 

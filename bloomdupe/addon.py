@@ -11,7 +11,7 @@ from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.admission import find_job
 from bloomdupe.feeds.exporter import FeedExporter
-from bloomdupe.feeds.media import WholeFiles
+from bloomdupe.feeds.media import CompleteFiles
 from bloomdupe.inside_scrapy.faster import Stats
 from bloomdupe.links.fast_follow import FastFunctions
 from bloomdupe.links.link_filter import ORDER, LinkFilter
@@ -28,7 +28,7 @@ class Addon:
     Sets ``DUPEFILTER_CLASS`` and ``SCHEDULER``, unless the project, the spider or the
     command line set them. Puts the link filter next to the spider, unless it is in
     ``SPIDER_MIDDLEWARES`` already. Replaces Scrapy's feed exporter, and makes its media
-    pipelines write whole files. Lets Scrapy count, follow links and call middlewares
+    pipelines write complete files. Lets Scrapy count, follow links and call middlewares
     faster. ``%(spider)s`` in ``JOBDIR`` becomes the name of the spider.
 
     Invalid settings are refused here, and a JOBDIR that belongs to another crawl when
@@ -50,7 +50,7 @@ class Addon:
         _replace_feed_exporter(settings)
         add = settings.setdefault_in_component_priority_dict
         add("SPIDER_MIDDLEWARES", LinkFilter, ORDER)
-        add("EXTENSIONS", WholeFiles, 0)
+        add("EXTENSIONS", CompleteFiles, 0)
         add("EXTENSIONS", FastFunctions, 0)
         name = "STATS_CLASS"
         if load_object(settings[name]) is MemoryStatsCollector:  # others stay

@@ -27,7 +27,7 @@ LONGEST_WAIT = 1e9
 """Seconds: 31 years, a time for which every clock and timer has room."""
 MOST_DIGITS = 18
 """Of a whole number: it fits in 64 bits."""
-WHOLE = f"a whole number (of {MOST_DIGITS} digits at most)"
+INTEGER = f"a whole number (of {MOST_DIGITS} digits at most)"
 PORTS = 1 << 16
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
 START_POLICIES = ("resume", "again", "always")
@@ -104,7 +104,7 @@ def _text(value: object) -> str:
         return shown(value)
 
 
-def _whole(value: object) -> int | None:
+def _integer(value: object) -> int | None:
     """Return a whole number, also of a text; None if it is none, or too large."""
     text = _text(value).replace("_", "")
     good = text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
@@ -158,13 +158,13 @@ def check_flag(value: object, name: str) -> bool:
     return flag
 
 
-def check_whole(value: object, name: str, *, least: int = 1) -> int | None:
+def check_integer(value: object, name: str, *, least: int = 1) -> int | None:
     """Read a whole number; None stands for no limit."""
     if value is None:
         return None
-    number = _whole(value)
+    number = _integer(value)
     if number is None or number < least:
-        raise SettingError.of(name, value, f"{WHOLE} of at least {least}")
+        raise SettingError.of(name, value, f"{INTEGER} of at least {least}")
     return number
 
 
@@ -176,7 +176,7 @@ def check_address(value: object, name: str) -> tuple[str, int] | None:
     if value is None:
         return None
     host, _, port = _text(value).rpartition(":")
-    number = _whole(value if isinstance(value, bool) else port)
+    number = _integer(value if isinstance(value, bool) else port)
     host = host.strip("[]") or "127.0.0.1"
     try:
         ipaddress.ip_address(host)
@@ -316,11 +316,11 @@ class JobSettings:
     begins with all of them), ``always`` (all, in every run)."""
     spider_attributes: bool = _of(True, check_flag)
     """Whether plain attributes of the spider are part of the checkpoints."""
-    max_pending_per_slot: int | None = _of(None, check_whole)
+    max_pending_per_slot: int | None = _of(None, check_integer)
     """Most pending requests of a slot; None: any number."""
-    max_pages_per_slot: int | None = _of(None, check_whole)
+    max_pages_per_slot: int | None = _of(None, check_integer)
     """Most requests accepted per slot over all runs of the job; None: any number."""
-    max_failures: int = _of(10_000, partial(check_whole, least=0))
+    max_failures: int = _of(10_000, partial(check_integer, least=0))
     """Most failed requests that are kept; 0: they are not kept."""
     retry_failed: tuple[str, ...] | None = _of(False, check_reasons)
     """Failed requests that the run retries, by reason or HTTP status; () for all of

@@ -67,7 +67,7 @@ class AddedRequests(Participant):
         self._store = store
         self._inbox = Inbox(store.path)
         self._add = add
-        self._aside: set[str] = set()
+        self._quarantined: set[str] = set()
         self._counts = Counter[str]()
         self.read_again()
 
@@ -85,7 +85,9 @@ class AddedRequests(Participant):
 
     def _waiting(self) -> list[str]:
         names = self._inbox.names()
-        return [one for one in names if one not in self._aside] if names else names
+        return (
+            [one for one in names if one not in self._quarantined] if names else names
+        )
 
     def step(self) -> None:
         """Take in the next message; everything before it must be committed."""
@@ -104,13 +106,13 @@ class AddedRequests(Participant):
             message = self._inbox.read(name)
             requests = _read(message)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            self._aside.add(name)
+            self._quarantined.add(name)
             logger.error(  # noqa: TRY400 - the reason says it all
                 "A message in the inbox cannot be read, and its requests are not"
                 " added: %(why)s. It is now %(place)s",
                 {
                     "why": error if type(error) is ValueError else repr(error),
-                    "place": self._inbox.set_aside(name),
+                    "place": self._inbox.quarantine(name),
                 },
             )
             return

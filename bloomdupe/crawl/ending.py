@@ -49,8 +49,8 @@ ASKED_TO_STOP = "asked_to_stop"
 """Finish reason of a run that ``bloomdupe stop`` has ended."""
 
 
-class Standing(NamedTuple):
-    """How a crawl stands at a moment."""
+class Status(NamedTuple):
+    """The status of a crawl at a moment."""
 
     ready: int = 0
     """Requests that are pending, and not delayed."""
@@ -60,7 +60,7 @@ class Standing(NamedTuple):
     """Delayed requests."""
     due_in: float = math.inf
     """Seconds until the first of them is due."""
-    apart: int = 0
+    unstored: int = 0
     """Requests that this run cannot do, and that are stored nowhere."""
     more: bool = False
     """Whether there is other work: in the inbox, or of another worker."""
@@ -74,7 +74,7 @@ class Standing(NamedTuple):
     @property
     def left(self) -> int:
         """Number of requests that are not done."""
-        return self.ready + self.in_flight + self.delayed + self.apart
+        return self.ready + self.in_flight + self.delayed + self.unstored
 
 
 class Move(Enum):
@@ -99,7 +99,7 @@ class Decision(NamedTuple):
         return int(self.reason == INCOMPLETE)
 
 
-def next_move(crawl: Standing) -> Decision:
+def next_move(crawl: Status) -> Decision:
     """Decide on the next step if nothing else happens."""
     if crawl.ready or crawl.more:
         return Decision(Move.GO_ON)
@@ -110,12 +110,12 @@ def next_move(crawl: Standing) -> Decision:
     return ended(crawl, FINISHED)
 
 
-def ended(crawl: Standing, reason: str) -> Decision:
+def ended(crawl: Status, reason: str) -> Decision:
     """Decide how a crawl has ended that Scrapy closes with ``reason``.
 
     It has *finished* when no request is left and none can come. It is *incomplete* when
     it has nothing to do, but requests are left: they cannot be restored, were refused,
-    or their processing broke off. Then feeds that are written at the end stay
+    or their processing was aborted. Then feeds that are written at the end stay
     unwritten, and the next run tries these requests again.
 
     A spider may give another reason when it is idle. After Ctrl-C it may have more
@@ -149,20 +149,20 @@ class Ending:
         self._longest_sleep = math.inf if longest_sleep is None else longest_sleep
         self._said_that_it_waits = False
         self._next_word = 0.0
-        self._apart = 0
+        self._unstored = 0
         self._example: tuple[str, object] | None = None
 
-    def leaves(self, url: str, why: object, *, apart: bool = False) -> None:
-        """Note a request that this run cannot do; ``apart``: it is not stored."""
-        self._apart += apart
+    def leaves(self, url: str, why: object, *, unstored: bool = False) -> None:
+        """Note a request that this run cannot do; ``unstored``: no store has it."""
+        self._unstored += unstored
         if self._example is None:
             self._example = url, why
 
     @property
-    def standing(self) -> Standing:
-        """How the crawl stands now."""
-        return self._engine.standing._replace(
-            apart=self._apart,
+    def status(self) -> Status:
+        """The status of the crawl now."""
+        return self._engine.status._replace(
+            unstored=self._unstored,
             start_ended=self._engine.starting.over,
             stays=self._stays,
             longest_sleep=self._longest_sleep,
@@ -171,43 +171,43 @@ class Ending:
     @property
     def goes_on(self) -> bool:
         """Whether the crawl goes on because of pending requests."""
-        return next_move(self.standing).move in (Move.GO_ON, Move.SLEEP)
+        return next_move(self.status).move in (Move.GO_ON, Move.SLEEP)
 
     def log_sleep(self) -> None:
         """Log now and then that the crawl sleeps; called when no request is ready."""
         now = time.monotonic()
         if now < self._next_word:
             return
-        standing = self.standing
-        if next_move(standing).move is Move.SLEEP:
+        status = self.status
+        if next_move(status).move is Move.SLEEP:
             self._next_word = now + BETWEEN_WORDS
-            self._say_delayed(standing, "the crawl sleeps until then")
+            self._say_delayed(status, "the crawl sleeps until then")
 
     def idle(self) -> None:
         """Let Scrapy close the crawl with its reason (signal ``spider_idle``).
 
         Or let it stay open: then the signal comes again every few seconds.
         """
-        if next_move(self.standing).move is Move.END:
+        if next_move(self.status).move is Move.END:
             self._engine.committing.commit()
-        standing = self.standing
-        decision = next_move(standing)
+        status = self.status
+        decision = next_move(status)
         if decision.move is Move.WAIT:
             self._say_that_it_waits()
             raise DontCloseSpider
         if decision.reason == WAITING:
-            wait = f"BLOOMDUPE_WAIT = {standing.longest_sleep:g}"
-            self._say_delayed(standing, f"{wait} ends the run; {self._remedy}")
+            wait = f"BLOOMDUPE_WAIT = {status.longest_sleep:g}"
+            self._say_delayed(status, f"{wait} ends the run; {self._remedy}")
         if decision.reason not in ("", FINISHED):
             raise CloseSpider(decision.reason)
 
-    def _say_delayed(self, standing: Standing, what: str) -> None:
-        seconds = standing.due_in
+    def _say_delayed(self, status: Status, what: str) -> None:
+        seconds = status.due_in
         when = datetime.fromtimestamp(time.time() + seconds).astimezone()
         logger.info(
             "%(delayed)s delayed, the next one for %(when)s (in %(seconds)s): %(what)s",
             {
-                "delayed": plural(standing.delayed, "request is", "requests are"),
+                "delayed": plural(status.delayed, "request is", "requests are"),
                 "when": when.isoformat(" ", "seconds"),
                 "seconds": duration(max(0, seconds)),
                 "what": what,
@@ -241,7 +241,7 @@ class Ending:
         if reason == FINISHED:
             line = f"Finished; {line}"
         else:
-            left = plural(self._engine.standing.left, "request")
+            left = plural(self._engine.status.left, "request")
             line = f"Stopped; {line}, {left} pending: {self._remedy}"
         logger.info("%(line)s", {"line": line}, extra={"spider": self._crawler.spider})
 
@@ -255,13 +255,13 @@ class Ending:
     def say(self) -> None:
         """Log the requests that are left; the process ends with status 1."""
         mark_failed(self._crawler)
-        left = self.standing.left
+        left = self.status.left
         url, why = self._example or ("", "the log of this run, or of others, tells why")
         remedy = self._remedy
         if self._engine.durable:
             remedy = "mend the cause and run the same command again, which tries them"
             remedy += " again; feeds that wait for the end of the job wait until then"
-            if self._apart == left:
+            if self._unstored == left:
                 remedy = f"start() yields them again: {remedy}"
             else:
                 remedy += ". Or take them out with `bloomdupe drop`"

@@ -234,7 +234,7 @@ class FrontierScheduler(BaseScheduler):
         if parent is not None:
             parent.root.broken = True
         session.ending.leaves(
-            request.url, f"it is refused: {error}", apart=parent is None
+            request.url, f"it is refused: {error}", unstored=parent is None
         )
         self._stats.inc_value("bloomdupe/refused")
         logger.error(

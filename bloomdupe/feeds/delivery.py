@@ -118,7 +118,9 @@ class Deliveries:
         place, storage = local_path(slot, self._access.here), slot.storage
         target = None
         if place is not None:
-            target = Target(place, start, record.get("target"), whole=replaces(slot))
+            target = Target(
+                place, start, record.get("target"), empty_before=replaces(slot)
+            )
             start, slot.storage = target.start, target
         items = islice(self._journal.items(feed.index, start), most)
         try:
@@ -180,17 +182,22 @@ class Target:
 
     A file that is as it was left gets its last items again, with the new ones. A file
     that was changed belongs to the user: the new items, from ``start`` on, are added.
-    ``whole`` says that there is nothing before the items.
+    ``empty_before`` says that there is nothing before the items.
     """
 
     def __init__(
-        self, place: Path, start: int, last: dict[str, Any] | None, *, whole: bool
+        self,
+        place: Path,
+        start: int,
+        last: dict[str, Any] | None,
+        *,
+        empty_before: bool,
     ) -> None:
         self._place = Path(os.path.realpath(place))
         self._beside = self._place.with_name(f".{self._place.name}.part")
         self._base, self.start = 0, start
         self._ends: list[list[Any]] = []
-        if whole or not self._place.exists():
+        if empty_before or not self._place.exists():
             return
         now = _end_of(self._place)
         if last is not None and now in last["ends"]:

@@ -161,7 +161,7 @@ class Journal:
                 f" written: {error}. Put it back from a backup"
             ) from error
 
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the committed records are as they were written."""
         try:
             return all(True for _ in self.records())

@@ -1,4 +1,4 @@
-"""WholeFiles: gives Scrapy's media pipelines a store that writes whole files."""
+"""CompleteFiles: gives Scrapy's media pipelines a store that writes complete files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class WholeFiles:
+class CompleteFiles:
     """An extension that gives media pipelines another store, if there is a job.
 
     It applies to pipelines that derive from ``FilesPipeline``, as ``ImagesPipeline``
@@ -43,7 +43,7 @@ class WholeFiles:
             return  # and Scrapy's media pipelines need not be imported
         from scrapy.pipelines.files import FilesPipeline
 
-        from bloomdupe.feeds.whole_files import WholeFilesStore
+        from bloomdupe.feeds.complete_files import CompleteFilesStore
         from bloomdupe.inside_scrapy.private_names import FSFilesStore
 
         exporter = FeedExporter.of(self._crawler)
@@ -51,4 +51,4 @@ class WholeFiles:
             if isinstance(pipeline, FilesPipeline):
                 store: object = pipeline.store
                 if type(store) is FSFilesStore:
-                    pipeline.store = WholeFilesStore(store.basedir, exporter.fail)
+                    pipeline.store = CompleteFilesStore(store.basedir, exporter.fail)

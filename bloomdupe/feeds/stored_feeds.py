@@ -146,7 +146,7 @@ class StoredFeeds:
     @cached_property
     def _has_pieces(self) -> bool:
         """Whether the pieces of the last checkpoint are as they were written."""
-        return self.lines.is_whole()
+        return self.lines.is_complete()
 
     def _file_of(self, record: dict[str, Any], place: Path) -> dict[str, Any] | None:
         """Return the file of a feed as the last run has left it.
@@ -157,8 +157,8 @@ class StoredFeeds:
         file: dict[str, Any] | None = record["file"]
         if file is None or file["size"] == file["base"] or self._has_pieces:
             return file
-        whole = place.exists() and place.stat().st_size == file["size"]
-        return {**file, "base": file["size"]} if whole else file
+        complete = place.exists() and place.stat().st_size == file["size"]
+        return {**file, "base": file["size"]} if complete else file
 
     def take(self, name: str, options: dict[str, Any], place: Path) -> Known:
         """Return the state of a feed of this run; complete its file.

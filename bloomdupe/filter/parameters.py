@@ -17,7 +17,7 @@ from bloomdupe.filter.sizing import (
     PAGE_BITS,
     check_capacity,
     check_fpp,
-    check_whole,
+    check_integer,
     layer_geometry,
 )
 from bloomdupe.store.platform import memory_of_group, size_of_memory
@@ -47,7 +47,9 @@ def check_memory(value: object, name: str = "memory") -> int | None:
     expected = (
         "a whole number of bytes, such as 300_000_000, or 0 to keep no page in memory"
     )
-    return None if value is None else check_whole(value, name, 0, MOST_BYTES, expected)
+    return (
+        None if value is None else check_integer(value, name, 0, MOST_BYTES, expected)
+    )
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ NORMAL = [(step / 4, math.exp(-((step / 4) ** 2) / 2)) for step in range(-20, 21
 WEIGHTS = sum(weight for _, weight in NORMAL)
 
 
-def check_whole(
+def check_integer(
     value: object, name: str, least: int, most: float, expected: str
 ) -> int:
     """Return ``value`` as a whole number in a range, or raise :class:`SettingError`."""
@@ -88,7 +88,7 @@ def check_capacity(value: object, name: str = "capacity") -> int:
     ``name`` is the user's name for it: the parameter or the setting.
     """
     expected = f"a whole number of keys from 1 to {MOST_KEYS:g}, such as 10_000_000"
-    return check_whole(value, name, 1, MOST_KEYS, expected)
+    return check_integer(value, name, 1, MOST_KEYS, expected)
 
 
 def check_fpp(value: object, name: str = "fpp") -> float:

@@ -159,7 +159,7 @@ class Frontier:
         self._left: set[Entry] = set()
         self._loaded = 0
         # Queues with requests in memory, the least recently asked first.
-        self._crowded: dict[SlotQueue, None] = {}
+        self._evictable: dict[SlotQueue, None] = {}
         # Requests for the next checkpoint to write and to remove.
         self._fresh: dict[Entry, None] = {}
         self._acked: dict[Entry, None] = {}
@@ -252,7 +252,7 @@ class Frontier:
         queue = entry.queue
         if queue.push(entry):
             self._loaded += entry.size
-            self._crowded[queue] = None
+            self._evictable[queue] = None
         if queue.ring is None:
             self._rotation.join(queue)
         self.pending += 1
@@ -317,13 +317,13 @@ class Frontier:
     def is_loaded(self, queue: SlotQueue) -> bool:
         """Whether a slot that has its turn can hand out a request, maybe after reading.
 
-        If reading waits for a network, the slot is set aside until it is done.
+        If reading waits for a network, the slot is parked until it is done.
         """
         store = self._store
         while not queue.heap:
             assert store is not None  # noqa: S101 - or all are in memory
             if self._load is not None and queue.bound < AFTER_ALL:
-                self._rotation.set_aside(queue)
+                self._rotation.park(queue)
                 if not queue.loading:
                     queue.loading = True
                     self._load(queue.reading(store), partial(self._take_in, queue))
@@ -336,7 +336,7 @@ class Frontier:
             return  # all was dropped meanwhile
         queue.loading = False
         self._loaded += queue.take_in(read, self._store)
-        self._crowded[queue] = None
+        self._evictable[queue] = None
         self._rotation.ask_again(queue)
 
     def pop_from(self, queue: SlotQueue) -> Entry:
@@ -431,7 +431,7 @@ class Frontier:
     def _tidy(self, queue: SlotQueue) -> None:
         """Forget a queue if it is empty."""
         if self.slots.tidy(queue):
-            self._crowded.pop(queue, None)
+            self._evictable.pop(queue, None)
 
     # Reaching the store
 
@@ -563,7 +563,7 @@ class Frontier:
             if not queue.pending:
                 self._tidy(queue)
             elif not queue.heap and self.slots.cool(queue):
-                self._crowded.pop(queue, None)
+                self._evictable.pop(queue, None)
 
     def _relieve(self, queues: Iterable[SlotQueue]) -> None:
         """Free memory, now that everything is on disk."""
@@ -572,8 +572,8 @@ class Frontier:
                 self._loaded -= queue.relieve(MAX_HEAD)
         most = MAX_LOADED // self.sharers
         if self._loaded > most:
-            while self._crowded and self._loaded > most // 2:
-                queue = next(iter(self._crowded))
-                del self._crowded[queue]
+            while self._evictable and self._loaded > most // 2:
+                queue = next(iter(self._evictable))
+                del self._evictable[queue]
                 self._loaded -= queue.relieve(0)
                 self.slots.cool(queue)

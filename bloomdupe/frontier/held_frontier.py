@@ -402,7 +402,7 @@ class HeldFrontier:
         If it has ``failed``, it does not wait for Redis.
         """
         if failed:
-            self.owner.client.hurry()
+            self.owner.client.stop_waiting()
         self.owner.give_back()
 
     def give(self, partition: int) -> None:

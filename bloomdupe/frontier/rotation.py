@@ -18,7 +18,7 @@ class Rotation:
     """Queues with pending requests, by the number of their requests in flight.
 
     A queue is in the ring of the queues that are as busy as itself. When it comes to
-    the front, it is asked whether it is ready. If it is not, it is set aside until its
+    the front, it is asked whether it is ready. If it is not, it is parked until its
     time has come or a request of it is done, so a call costs the same for any
     number of queues. ``wait(slot, in_flight)`` returns the seconds until the slot may
     have another request; 0 means now.
@@ -33,7 +33,7 @@ class Rotation:
         self._slots: deque[Slots] = deque()
         self._rings: list[OrderedDict[SlotQueue, None]] = []
         """Queues with one request in flight, with two, and so on."""
-        self._aside: OrderedDict[SlotQueue, None] = OrderedDict()
+        self._parked: OrderedDict[SlotQueue, None] = OrderedDict()
         self._alarms: list[tuple[float, int, SlotQueue]] = []
         self._alarm = 0
 
@@ -77,13 +77,13 @@ class Rotation:
             self._put(queue)
 
     def ask_again(self, queue: SlotQueue) -> None:
-        """Ask a queue that was set aside before its time."""
-        if queue.ring is self._aside:
+        """Ask a queue that was parked before its time."""
+        if queue.ring is self._parked:
             self._put(queue)
 
-    def set_aside(self, queue: SlotQueue) -> None:
+    def park(self, queue: SlotQueue) -> None:
         """Do not ask a queue before :meth:`ask_again`, or before its turn comes."""
-        self._set_aside(queue, math.inf)
+        self._park(queue, math.inf)
 
     def next(self, now: float) -> SlotQueue | None:
         """Return the next queue, or None if no queue is ready."""
@@ -104,18 +104,18 @@ class Rotation:
         return None
 
     def _may_go(self, queue: SlotQueue, now: float) -> bool:
-        """Whether a queue is ready; if not, it is set aside."""
+        """Whether a queue is ready; if not, it is parked."""
         seconds = self._wait(queue, queue.active)
         if seconds > 0:
-            self._set_aside(queue, now + seconds)
+            self._park(queue, now + seconds)
         return seconds <= 0
 
     def next_alarm(self) -> float | None:
-        """Return when the next queue that was set aside is due."""
+        """Return when the next queue that was parked is due."""
         alarms = self._alarms
         while alarms:
             until, number, queue = alarms[0]
-            if queue.ring is self._aside and queue.alarm == number:
+            if queue.ring is self._parked and queue.alarm == number:
                 return until
             heappop(alarms)
         return None
@@ -145,10 +145,10 @@ class Rotation:
         else:
             ring.remove(queue.name)
 
-    def _set_aside(self, queue: SlotQueue, until: float) -> None:
+    def _park(self, queue: SlotQueue, until: float) -> None:
         self._take(queue)
-        queue.ring = self._aside
-        self._aside[queue] = None
+        queue.ring = self._parked
+        self._parked[queue] = None
         self._alarm += 1
         queue.alarm = self._alarm
         heappush(self._alarms, (until, self._alarm, queue))

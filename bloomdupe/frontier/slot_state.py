@@ -58,7 +58,7 @@ class SlotState:
     """The last failure."""
     probe: object = None
     """The request in flight that tests whether the slot answers."""
-    apart: bool = False
+    detached: bool = False
     """Whether it has a record although the slot has no requests in the store."""
 
     @property

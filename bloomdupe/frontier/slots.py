@@ -77,9 +77,9 @@ class Slots:
         """By name. The number of a cold slot, and its requests in the lowest bits."""
         self.numbered = 0
         """Slots numbered so far."""
-        self._apart: dict[str, SlotState] = {}
+        self._detached: dict[str, SlotState] = {}
         """States of slots that are not among the queues."""
-        self._some_apart = False
+        self._some_detached = False
         """Whether the store may have records of such slots."""
         self._touched: dict[str, int] = {}
         self._touches = 0
@@ -87,8 +87,8 @@ class Slots:
     def restore(self, snapshot: Snapshot, numbered: int, clock: float) -> None:
         """Restore the slots as they are stored, and keep what is known of servers."""
         known = {queue.name: queue.state for queue in self if queue.state is not None}
-        known |= self._apart
-        self._queues, self._apart, self._touched = {}, {}, {}
+        known |= self._detached
+        self._queues, self._detached, self._touched = {}, {}, {}
         self.idle.clear()
         self._set_back = max(0.0, clock - time.time())
         self.numbered = numbered
@@ -97,7 +97,7 @@ class Slots:
             self.idle.append(slot.name)
             if slot.state and (state := self._read(slot.state)) is not None:
                 self.make(slot.name).state = state
-        self._some_apart = snapshot.entries(SLOTS) > len(self._queues)
+        self._some_detached = snapshot.entries(SLOTS) > len(self._queues)
         for name, state in known.items():
             self.state(name).learn(state)
             self.touch(name)
@@ -145,7 +145,7 @@ class Slots:
         if one is None:
             queue = SlotQueue(self.numbered, name)
             queue.state = self.state_of(name)
-            self._apart.pop(name, None)
+            self._detached.pop(name, None)
             self.numbered += 1
         elif isinstance(one, int):
             queue = SlotQueue(one >> BITS, name, one & MOST_REQUESTS)
@@ -176,14 +176,14 @@ class Slots:
         one = self._queues.get(name)
         if one is not None:
             return None if isinstance(one, int) else one.state
-        state = self._apart.get(name)
-        if state is None and self._some_apart and self._store is not None:
+        state = self._detached.get(name)
+        if state is None and self._some_detached and self._store is not None:
             with self._store.snapshot() as snapshot:
                 stored = snapshot.get(SLOTS, slot_apart(name)[0])
                 slot = None if stored is None else StoredSlot.read(0, stored)
             if slot is not None:
                 state = self._read(slot.state) or SlotState()
-                state.apart = True
+                state.detached = True
                 self._keep_apart(name, state)
         return state
 
@@ -205,14 +205,14 @@ class Slots:
             self._touched[name] = self._touches
 
     def _keep_apart(self, name: str, state: SlotState) -> None:
-        if len(self._apart) >= MOST_APART:
+        if len(self._detached) >= MOST_APART:
             now, stored = time.time(), self._store is not None
-            self._apart = {
+            self._detached = {
                 one: known
-                for one, known in self._apart.items()
+                for one, known in self._detached.items()
                 if one in self._touched or (not stored and known.lasts(now))
             }
-        self._apart[name] = state
+        self._detached[name] = state
 
     def tidy(self, queue: SlotQueue) -> bool:
         """Forget a queue if it is empty; its slot gets another number next time."""
@@ -237,7 +237,9 @@ class Slots:
         changed = {queue: n for queue, n in stored.items() if all_ or n != queue.stored}
         for queue in filter(None, map(self.get, touched)):
             changed.setdefault(queue, stored.get(queue, queue.stored))
-        apart = {name: self._apart[name] for name in touched if name in self._apart}
+        detached = {
+            name: self._detached[name] for name in touched if name in self._detached
+        }
         changes: dict[bytes, bytes | None] = {}
         moved: dict[SlotState, bool] = {}
         for queue, requests in changed.items():
@@ -246,32 +248,32 @@ class Slots:
                 key, value = slot_record(self._stored(queue, requests))
                 changes[key] = value
             if state is not None and not requests:
-                apart[queue.name] = state
-            elif state is not None and state.apart:
+                detached[queue.name] = state
+            elif state is not None and state.detached:
                 changes[slot_apart(queue.name)[0]] = None
                 moved[state] = False
-        changes.update(self._changes_apart(apart, moved))
+        changes.update(self._changes_of_detached(detached, moved))
 
         def done() -> None:
             for name, touch in touched.items():
                 if self._touched[name] == touch:
                     del self._touched[name]
-            for state, apart in moved.items():
-                state.apart = apart
-                self._some_apart |= apart
+            for state, detached in moved.items():
+                state.detached = detached
+                self._some_detached |= detached
 
         return Part(changes={SLOTS: changes}, done=done)
 
-    def _changes_apart(
-        self, apart: dict[str, SlotState], moved: dict[SlotState, bool]
+    def _changes_of_detached(
+        self, detached: dict[str, SlotState], moved: dict[SlotState, bool]
     ) -> Iterator[tuple[bytes, bytes | None]]:
         """Yield the changes for slots that have no requests in the store."""
         now = time.time()
-        for name, state in apart.items():
+        for name, state in detached.items():
             if state.lasts(now):
                 moved[state] = True
                 yield slot_apart(name, state.packed())
-            elif state.apart:
+            elif state.detached:
                 moved[state] = False
                 yield slot_apart(name)
 

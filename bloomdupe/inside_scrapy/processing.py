@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 OF_CONNECTIONS = (signals.headers_received, signals.bytes_received)
 """Signals that are sent when data arrive from a server."""
-BREATH = 100
+OUTPUTS_A_TURN = 100
 """Outputs of a callback after which other tasks get a turn."""
 PAUSE = 0.001
-"""Seconds until it is checked again whether it is still crowded."""
+"""Seconds until it is checked again whether there is still backpressure."""
 
 
 CURRENT: ContextVar[Work | None] = ContextVar("bloomdupe_work", default=None)
@@ -51,8 +51,8 @@ class Processing:
 
     ``work_of`` finds the work of a request of the scheduler. ``failed`` is called with
     each exception of a download or a callback, before any errback is called. While
-    ``crowded`` is true, callbacks wait before their next output; while ``held`` is,
-    they wait before they begin.
+    ``backpressure`` is true, callbacks wait before their next output; while ``held``
+    is, they wait before they begin.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Processing:
         work_of: Callable[[Request], Work | None],
         failed: Callable[[BaseException], None],
         *,
-        crowded: Callable[[], bool] = lambda: False,
+        backpressure: Callable[[], bool] = lambda: False,
         held: Callable[[], bool] = lambda: False,
     ) -> None:
         engine: Any = crawler.engine
@@ -70,7 +70,7 @@ class Processing:
         self._signals = crawler.signals
         self._work_of = work_of
         self._failed = failed
-        self._crowded = crowded
+        self._backpressure = backpressure
         self._held = held
         self._begun: set[Work] = set()
         self._broken: dict[Work, BaseException] = {}
@@ -94,7 +94,7 @@ class Processing:
         scraper.start_itemproc_async = self._process_item
         scraper.handle_spider_output_async = self._hand_on
         self._download = engine.download_async
-        engine.download_async = self._download_whole
+        engine.download_async = self._shielded_download
         self._send_signal = self._signals.send_catch_log
         self._signals.send_catch_log = self._signal  # type: ignore[method-assign]
 
@@ -124,8 +124,8 @@ class Processing:
             if error is None and isinstance(outcome, Failure):
                 error = outcome.value
             if error is not None:
-                work.broke_off(error)
-            work.ended(whole=error is None)
+                work.aborted(error)
+            work.ended(complete=error is None)
             return outcome
 
         return deferred.addBoth(ended)
@@ -174,7 +174,7 @@ class Processing:
         for task in [*self._tasks]:
             task.cancel()
 
-    async def _download_whole(self, request: Request) -> Any:  # noqa: ANN401
+    async def _shielded_download(self, request: Request) -> Any:  # noqa: ANN401
         """Replacement of ``ExecutionEngine.download_async()``.
 
         The download goes on if its caller is cut off: Scrapy does not close before a
@@ -230,16 +230,16 @@ class Processing:
     async def _hand_on_each(
         self, outputs: Iterable[Any], response: object, work: Work | None
     ) -> None:
-        take, crowded = self._take_output, self._crowded
+        take, backpressure = self._take_output, self._backpressure
         items = _Tasks(self._scraper.concurrent_items)
-        rest = BREATH
+        left = OUTPUTS_A_TURN
         for output in outputs:
             if (item := take(output, response, work)) is not None:
                 await items.start(item)
-            rest -= 1
-            if not rest or crowded():
-                rest = BREATH
-                await self._breathe()
+            left -= 1
+            if not left or backpressure():
+                left = OUTPUTS_A_TURN
+                await self._wait_turn()
         await items.join()
 
     async def _hand_on_each_async(
@@ -249,14 +249,14 @@ class Processing:
         async for output in outputs:
             if (item := self._take_output(output, response, work)) is not None:
                 await items.start(item)
-            if self._crowded():
-                await self._breathe()
+            if self._backpressure():
+                await self._wait_turn()
         await items.join()
 
-    async def _breathe(self) -> None:
-        """Give other tasks a turn, and wait as long as it is crowded."""
+    async def _wait_turn(self) -> None:
+        """Give other tasks a turn, and wait as long as there is backpressure."""
         await asyncio.sleep(0)
-        while self._crowded():
+        while self._backpressure():
             await asyncio.sleep(PAUSE)
 
     def _take_output(self, output: object, response: object, work: Work | None) -> Any:  # noqa: ANN401 - a coroutine, or None
@@ -367,11 +367,11 @@ class Work(Protocol):
     def raised(self, error: BaseException, response: object) -> None:
         """The callback or errback has raised an exception, given a response."""
 
-    def broke_off(self, error: BaseException) -> None:
-        """Processing has failed; the end follows, not whole."""
+    def aborted(self, error: BaseException) -> None:
+        """Processing has failed; the end follows, not complete."""
 
-    def ended(self, *, whole: bool) -> None:
-        """The work has ended; ``whole`` says that processing has not failed."""
+    def ended(self, *, complete: bool) -> None:
+        """The work has ended; ``complete`` says that processing has not failed."""
 
 
 def current_work() -> Any:  # noqa: ANN401 - any object of the crawl

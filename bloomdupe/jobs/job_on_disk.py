@@ -253,10 +253,10 @@ class JobOnDisk(Job):
                 if has_state:
                     state.unlink()
                 for path in reversed(places):
-                    aside = files.aside(path)
-                    files.delete_unfinished(aside)
+                    doomed = files.removed_name(path)
+                    files.delete_unfinished(doomed)
                     if path.is_dir():
-                        path.rename(aside)
+                        path.rename(doomed)
                         files.sync_directory(path.parent)
-                        shutil.rmtree(aside)
+                        shutil.rmtree(doomed)
         return removed

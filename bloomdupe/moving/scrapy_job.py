@@ -194,10 +194,10 @@ class ScrapyJob:
             return []
         if not here:
             return [f"{state} is a pickle, and was left out"]
-        aside = state.with_name(f"{STATE}.not-imported")
-        state.replace(aside)
+        moved = state.with_name(f"{STATE}.not-imported")
+        state.replace(moved)
         return [
-            f"{STATE} is a pickle, and was put aside as {aside}: put it back if you"
+            f"{STATE} is a pickle, and was moved to {moved}: put it back if you"
             " trust it"
         ]
 

@@ -433,7 +433,7 @@ def refuse_link(path: Path) -> None:
         )
 
 
-def aside(path: Path) -> Path:
+def removed_name(path: Path) -> Path:
     """Return the place to which a directory is moved before it is deleted."""
     return path.with_name(path.name + REMOVING)
 

@@ -77,13 +77,13 @@ class Inbox:
                 self._place(name).unlink(missing_ok=True)
             sync_directory(self._folder)
 
-    def set_aside(self, name: str) -> Path:
+    def quarantine(self, name: str) -> Path:
         """Keep a message that cannot be read under another name; return its path."""
         place = self._place(name)
-        aside = place.with_suffix(UNREADABLE)
+        quarantined = place.with_suffix(UNREADABLE)
         with contextlib.suppress(FileNotFoundError):
-            place.rename(aside)
-        return aside
+            place.rename(quarantined)
+        return quarantined
 
     def _place(self, name: str) -> Path:
         return self._folder / f"{name}{SUFFIX}"

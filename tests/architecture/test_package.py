@@ -47,7 +47,7 @@ NOT_FOR_A_PLAIN_CRAWL = {
     "redis",
     "scrapy.pipelines.files",
     "bloomdupe.cli",
-    "bloomdupe.feeds.whole_files",
+    "bloomdupe.feeds.complete_files",
     "bloomdupe.jobs",
     "bloomdupe.monitoring",
     "bloomdupe.moving",

@@ -127,7 +127,7 @@ class Job:
             for line in lines:
                 self._outcomes.add_line(in_flight.outcome, line)
         except OSError as error:
-            raise FeedError(f"cannot put items aside: {error}") from error
+            raise FeedError(f"cannot spill items: {error}") from error
 
     def count(self) -> None:
         """Count a request in ``spider.state``."""

@@ -102,8 +102,8 @@ def _cuts(
             image = folder / f"image-{point}-{number}"
             disk.build(image, rng)
             where = f"cut {point} of {points} ({call.name}), image {number}"
-            whole = creation or number == 0
-            judged = recovered if whole else judge
+            complete = creation or number == 0
+            judged = recovered if complete else judge
             # In a child, for a damaged store might kill its reader.
             outcome = in_child(partial(judged, image / store, world, report))
             if outcome.verdict == "ok":

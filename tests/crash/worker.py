@@ -129,7 +129,7 @@ class Work:
             self.enqueue(link)
         for item in self.world.items(number):
             self.job.scraped(item, in_flight)
-        in_flight.ended(whole=True)
+        in_flight.ended(complete=True)
         self.job.count()
         self.acked.append(number)
 

@@ -52,7 +52,7 @@ def delivered(crawl: Crawl) -> list[str] | None:
     ("spider", "mended", "why"),
     [
         (Leaves, Mended, "meta['bloomdupe_delay'] = 'soon': expected seconds"),
-        (Breaks, BreaksMended, "its processing broke off: ZeroDivisionError"),
+        (Breaks, BreaksMended, "its processing was aborted: ZeroDivisionError"),
         (Start, StartMended, "meta['bloomdupe_delay'] = 'soon': expected seconds"),
     ],
 )

@@ -138,7 +138,7 @@ def test_very_many_requests_of_a_page_are_saved_early(
     assert engine.registry.volatile == 2
     asked(engine, page, 3)
     assert caplog.text.count("They are saved now") == 1
-    page.ended(whole=True)
+    page.ended(complete=True)
     assert written(engine) == 10
 
 
@@ -153,7 +153,7 @@ def test_requests_of_a_callback_that_runs_for_long_are_saved_early(
     asked(engine, page)
     child = begun(engine)
     asked(engine, child)
-    page.ended(whole=True)
+    page.ended(complete=True)
     assert not child.is_volatile, "its page is acknowledged"
     now = registry.LONGEST + 1
     engine.registry.save_old()
@@ -177,11 +177,11 @@ def test_a_page_that_is_left_drops_the_requests_that_wait_for_it(
     page = begun(engine)
     asked(engine, page, 3)
     done, runs = begun(engine), begun(engine)
-    done.ended(whole=True)
-    page.ended(whole=False)
+    done.ended(complete=True)
+    page.ended(complete=False)
     assert engine.next() is None
     asked(engine, runs)
-    runs.ended(whole=True)
+    runs.ended(complete=True)
     assert engine.next() is None
     assert written(engine) == 1
     assert engine.registry.volatile == 0

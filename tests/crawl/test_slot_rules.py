@@ -259,7 +259,7 @@ def test_states_of_slots_without_requests_are_bounded(
             frontier.slots.touch(f"slot {number}")
             if number % 5 == 4:
                 frontier.checkpoint(Part())
-        assert len(frontier.slots._apart) <= (15 if stored else 60)
+        assert len(frontier.slots._detached) <= (15 if stored else 60)
         for number in range(1, 100, 2):
             state = frontier.slots.state(f"slot {number}")
             assert state.pages == 1

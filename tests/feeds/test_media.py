@@ -14,7 +14,7 @@ from spiders.media import First
 from support.crawl import FEEDS
 from support.forks import forks
 
-from bloomdupe.feeds.whole_files import WholeFilesStore
+from bloomdupe.feeds.complete_files import CompleteFilesStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +39,7 @@ def crawl(crawl: Crawl) -> Crawl:
     [
         ("WithOwnStore", "job", "WithOwnStore OwnStore"),
         ("Named", None, "Named FSFilesStore"),
-        ("Named", "job", "Named WholeFilesStore"),
+        ("Named", "job", "Named CompleteFilesStore"),
     ],
 )
 def test_other_stores_and_crawls_without_a_job_are_left_as_they_are(
@@ -62,7 +62,7 @@ def test_a_full_disk_is_reported_and_an_impossible_name_is_not(
 ) -> None:
     """Without a disk, the crawl cannot go on; of a name, Scrapy tells in the log."""
     told: list[Exception] = []
-    store = WholeFilesStore(str(tmp_path), told.append)
+    store = CompleteFilesStore(str(tmp_path), told.append)
     info: Any = None
     with pytest.raises(OSError, match="too long"):
         store.persist_file("e" * 300, BytesIO(b"x"), info)
@@ -80,7 +80,7 @@ def test_a_full_disk_is_reported_and_an_impossible_name_is_not(
 
 
 def test_a_link_in_the_place_of_the_leftover_is_not_followed(tmp_path: Path) -> None:
-    store = WholeFilesStore(str(tmp_path / "files"), never)
+    store = CompleteFilesStore(str(tmp_path / "files"), never)
     info: Any = None
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -103,8 +103,8 @@ def test_a_link_in_the_place_of_the_leftover_is_not_followed(tmp_path: Path) -> 
 WRITE_OFTEN = """
 import sys
 from io import BytesIO
-from bloomdupe.feeds.whole_files import WholeFilesStore
-store = WholeFilesStore("files", sys.exit)
+from bloomdupe.feeds.complete_files import CompleteFilesStore
+store = CompleteFilesStore("files", sys.exit)
 content = bytes([int(sys.argv[1])]) * (1 << 20)
 for _ in range(12):
     store.persist_file("file", BytesIO(content), None)

@@ -1,4 +1,4 @@
-"""The judge itself: what is spoilt on purpose must be seen, and in which place.
+"""The judge itself: what is damaged on purpose must be seen, and in which place.
 
 That it sees protections which are taken out is shown by the controls of F3 and F25.
 """
@@ -41,7 +41,7 @@ def finished(model: Model) -> Iterator[IdiomCrawl]:
 
 @pytest.fixture
 def crawl(finished: IdiomCrawl, tmp_path: Path) -> IdiomCrawl:
-    """Return a copy of it, to be spoilt."""
+    """Return a copy of it, to be damaged."""
     crawl = copy(finished)
     crawl.site = copy(finished.site)
     crawl.site.log = [*finished.site.log]
@@ -88,7 +88,7 @@ def page_repeated(crawl: IdiomCrawl) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "words"),
+    ("damage", "words"),
     [
         (item_twice, "JSON lines: 1 of 21 too many"),
         (item_lost, "CSV: 1 of 21 missing"),
@@ -99,10 +99,10 @@ def page_repeated(crawl: IdiomCrawl) -> None:
         (page_repeated, "requests again"),
     ],
 )
-def test_the_judge_sees_spoilt_results(
-    model: Model, crawl: IdiomCrawl, spoil: Callable[[IdiomCrawl], None], words: str
+def test_the_judge_sees_damaged_results(
+    model: Model, crawl: IdiomCrawl, damage: Callable[[IdiomCrawl], None], words: str
 ) -> None:
-    spoil(crawl)
+    damage(crawl)
     assert any(words in complaint for complaint in judge(model, crawl))
 
 

@@ -78,7 +78,7 @@ class Drives(Spider):
             stop_crawl(self.crawler, "stopped")
         else:
             stop_crawl(
-                self.crawler, ended(self.session.ending.standing, "finished").reason
+                self.crawler, ended(self.session.ending.status, "finished").reason
             )
 
     async def drive(self) -> None:
@@ -129,14 +129,14 @@ class Drives(Spider):
         try:
             await self.process(request, page, in_flight)
         except BreakingOffError as error:
-            in_flight.broke_off(error)
-            in_flight.ended(whole=False)
+            in_flight.aborted(error)
+            in_flight.ended(complete=False)
         except CutShortError as error:
             in_flight.closed_spider(error, None)
-            in_flight.ended(whole=True)
+            in_flight.ended(complete=True)
             raise StoppedError from None
         else:
-            in_flight.ended(whole=True)
+            in_flight.ended(complete=True)
 
     async def process(self, request: Request, page: Page, in_flight: Any) -> None:
         retried_by = self.retried_by(request, page)

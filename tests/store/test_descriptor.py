@@ -93,7 +93,7 @@ def test_only_a_regular_file_is_opened(
 def test_what_is_no_file_is_neither_written_nor_a_change(
     tmp_path: Path, make: Callable[[Path], None]
 ) -> None:
-    """A change that cannot be read is set aside, and ends no crawl."""
+    """A change that cannot be read is quarantined, and ends no crawl."""
     make(tmp_path / "file.new")
     with pytest.raises(StoreError, match=r"file\.new is not a regular file"):
         write_file(tmp_path / "file", [b"x"])

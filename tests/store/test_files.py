@@ -109,7 +109,7 @@ def test_a_file_that_goes_away_in_use_takes_no_commit(path: Path) -> None:
     (path / "data.mdb").rename(path / "gone.mdb")
     seen.add("b")
     for _ in range(2):
-        with pytest.raises(StoreIOError, match="deleted, replaced or cut short"):
+        with pytest.raises(StoreIOError, match="deleted, replaced or truncated"):
             seen.checkpoint()
     with pytest.raises(StoreIOError):
         seen.close()

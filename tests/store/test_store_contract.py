@@ -53,7 +53,7 @@ class OnLmdb:
     def place(self) -> StorePlace:
         return Directory(self.path)
 
-    def spoil(self, table: bytes, key: bytes, value: bytes) -> None:
+    def damage(self, table: bytes, key: bytes, value: bytes) -> None:
         with lmdb.open(str(self.path), max_dbs=len(TABLES), lib_version=0) as env:
             database = env.open_db(table)
             with env.begin(write=True) as txn:
@@ -69,7 +69,7 @@ class OnRedis:
     def place(self) -> StorePlace:
         return OnePartition(self.server.url(self.name), self.path / "beside")
 
-    def spoil(self, table: bytes, key: bytes, value: bytes) -> None:
+    def damage(self, table: bytes, key: bytes, value: bytes) -> None:
         with self.server.client() as client:
             place = f"bd:{{{self.name}}}:0:{table.decode()}"
             if table in (QUEUE, DELAYED):
@@ -299,9 +299,9 @@ def test_a_value_that_was_changed_is_damaged(
         (key,) = snapshot.keys(table)
         value = snapshot.value(table, key)
         assert value is not None
-        spoiled = bytes(value)[:-1] + b"?"
+        damaged = bytes(value)[:-1] + b"?"
     store.close()
-    backend.spoil(table, key, spoiled)
+    backend.damage(table, key, damaged)
     with pytest.raises(StoreDamagedError, match="is damaged"):
         read_everything(backend)
 

@@ -127,7 +127,7 @@ def test_the_waiting_can_be_ended(server: RedisServer, owner: PartitionOwner) ->
 
     sending = meanwhile(send)
     until(lambda: owner.client.interruptions == 1)
-    owner.client.hurry()
+    owner.client.stop_waiting()
     sending.join()
     (error,) = errors
     assert isinstance(error, StoreUnreachableError)
@@ -135,7 +135,7 @@ def test_the_waiting_can_be_ended(server: RedisServer, owner: PartitionOwner) ->
 
 
 @pytest.mark.parametrize(
-    ("spoil", "kind"),
+    ("damage", "kind"),
     [
         (lambda judge: judge.config_set("maxmemory", 1), StoreFullError),
         (lambda judge: judge.replicaof("127.0.0.1", "1"), StoreAccessError),
@@ -143,11 +143,11 @@ def test_the_waiting_can_be_ended(server: RedisServer, owner: PartitionOwner) ->
     ids=["full", "a replica"],
 )
 def test_what_does_not_pass_is_said_in_one_line(
-    server: RedisServer, owner: PartitionOwner, spoil: Any, kind: type[StoreError]
+    server: RedisServer, owner: PartitionOwner, damage: Any, kind: type[StoreError]
 ) -> None:
-    owner.client.hurry()
+    owner.client.stop_waiting()
     with server.client() as judge:
-        spoil(judge)
+        damage(judge)
         with pytest.raises(kind) as raised:
             put(owner, b"1")
         assert "\n" not in str(raised.value)
@@ -169,7 +169,7 @@ def test_a_crawl_is_on_one_node_of_a_cluster(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "words"),
+    ("damage", "words"),
     [
         (
             lambda judge: judge.config_set("maxmemory-policy", "allkeys-lru"),
@@ -185,10 +185,10 @@ def test_a_crawl_is_on_one_node_of_a_cluster(folder: Path) -> None:
     ids=["evicting", "without persistence", "a foreign key", "a foreign hash"],
 )
 def test_a_server_is_refused_in_one_line(
-    server: RedisServer, spoil: Any, words: str
+    server: RedisServer, damage: Any, words: str
 ) -> None:
     with server.client() as judge:
-        spoil(judge)
+        damage(judge)
     with pytest.raises(StoreMismatchError, match=words) as raised:
         joined(server.url("crawl"))
     assert "\n" not in str(raised.value)
@@ -223,7 +223,7 @@ def test_no_message_has_the_password(server: RedisServer) -> None:
         judge.config_set("requirepass", PASSWORD)
     url = server.url("crawl").replace("unix://", f"unix://:{PASSWORD}@")
     owner = joined(url)
-    owner.client.hurry()
+    owner.client.stop_waiting()
     wrong = url.replace(PASSWORD, PASSWORD[::-1])
     with pytest.raises(StoreAccessError) as refused:
         joined(wrong)

@@ -176,7 +176,7 @@ class Engine(CrawlEngine):
         self.session.registry.engine = self
         self._unmarked = {}
         self.failures = None
-        self.hurried = False
+        self.commits_soon = False
         self.run = self._access = nothing
         self.memory = self._added = self._refused = None
         self._loose = Loose()
@@ -201,8 +201,8 @@ class Engine(CrawlEngine):
         """The requests in flight."""
         return self.session.registry  # type: ignore[no-any-return]
 
-    def _hurry(self) -> None:
-        self.hurried = True
+    def _commit_soon(self) -> None:
+        self.commits_soon = True
 
     def next(self) -> Any:
         """Hand out a request."""
@@ -276,7 +276,7 @@ class Crawl:
                     self.go_on()
                 if not (self.engine.checkpoint.changed or self.ready):
                     return False
-            elif self.engine.hurried or self.chance.random() < 0.2:
+            elif self.engine.commits_soon or self.chance.random() < 0.2:
                 self.begin()
         raise AssertionError("it does not end")
 
@@ -284,7 +284,7 @@ class Crawl:
         """Begin a checkpoint, which is out until it is sent and done."""
         if self.out:
             return
-        self.engine.hurried = False
+        self.engine.commits_soon = False
         steps = self.engine.checkpoint.steps()
         self.out = [next(steps), lambda: next(steps, None)]
 
@@ -381,7 +381,7 @@ class Crawl:
         if fault.startswith("ban"):
             in_flight.closed_spider(ValueError("banned"), None)
             self.stopping = True
-        in_flight.ended(whole=not fault.startswith("break"))
+        in_flight.ended(complete=not fault.startswith("break"))
 
     def _ask(self, op: Op, in_flight: InFlightRequest | None) -> None:
         """Yield a request, as a callback or as ``start()``."""

@@ -139,12 +139,12 @@ def _begun(
 ) -> WatchedCommit:
     """Begin a commit with parts for each of some stores."""
     # One that holds a part of the lines, and nothing else, acknowledges no request.
-    whole = any(_module_of(part) == FRONTIER for some in parts for part in some)
+    complete = any(_module_of(part) == FRONTIER for some in parts for part in some)
     points.reach("before commit")
-    if whole:  # what happens from here on belongs to the next one
+    if complete:  # what happens from here on belongs to the next one
         points.tell("commit", path, time.monotonic())
     commit = begin([[WatchedPart(points, part) for part in some] for some in parts])
-    return WatchedCommit(points, commit, path if whole else None)
+    return WatchedCommit(points, commit, path if complete else None)
 
 
 def _module_of(part: Part) -> str:

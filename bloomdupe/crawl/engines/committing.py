@@ -54,7 +54,7 @@ class Committing:
         self._begun = 0.0
         self._tick = Timer(self._on_tick)
         self._closed = False
-        self.hurries = False
+        self.backpressure = False
         """Whether callbacks pause: their output is kept in memory until a commit."""
 
     @property
@@ -77,7 +77,7 @@ class Committing:
         """Write checkpoints from now on."""
         self._tick.set(self._interval)
 
-    def hurry(self) -> None:
+    def commit_soon(self) -> None:
         """Write a checkpoint as soon as the running code returns control.
 
         Or as soon as the checkpoint that is out is written. Until then callbacks pause.
@@ -86,10 +86,10 @@ class Committing:
             self._tick.set(0)
         elif self._out is None:
             return
-        self.hurries = self._durable
+        self.backpressure = self._durable
 
     def _on_tick(self) -> None:
-        if self.hurries or not self._durable:
+        if self.backpressure or not self._durable:
             self._quiet.end()
         elif self._quiet.waits():
             self._tick.set(POLL)
@@ -105,7 +105,9 @@ class Committing:
             return
         engine = self._engine
         soon, due = engine.after_commit(), engine.frontier.due
-        self.hurries = self.hurries and due and not (self._closed or engine.fails())
+        self.backpressure = (
+            self.backpressure and due and not (self._closed or engine.fails())
+        )
         if not self._closed:
             soon = soon or due
             self._tick.set(SOON if soon else self._interval)
@@ -130,7 +132,7 @@ class Committing:
 
     def close(self) -> None:
         """Write no more checkpoints but those that are asked for."""
-        self._closed, self.hurries = True, False
+        self._closed, self.backpressure = True, False
         self._quiet.end()
         self._tick.cancel()
         self.wait()

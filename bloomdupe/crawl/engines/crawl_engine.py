@@ -20,7 +20,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.added_requests import AddedRequests, add_request
-from bloomdupe.crawl.ending import Standing
+from bloomdupe.crawl.ending import Status
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, record_of
 from bloomdupe.crawl.engines.committing import POLL, Background, Committing, Quiet
 from bloomdupe.crawl.in_flight.outcomes import Outcomes
@@ -365,7 +365,7 @@ class CrawlEngine:
             self._loose.add(accepted)
         self._count_enqueued(stored=payload is not None)
         if self.frontier.due:
-            self._hurry()
+            self._commit_soon()
 
     def _expect(self, entry: Entry, accepted: Accepted, *, checked: bool) -> None:
         """Mark a pushed request, and note it if it is not durable by itself."""
@@ -480,7 +480,7 @@ class CrawlEngine:
             return False
         registry = self.session.registry
         if entry.payload is None or entry.volatile:  # it belongs to a page
-            registry.end(registry.add(request, entry), whole=True)
+            registry.end(registry.add(request, entry), complete=True)
             return True
         self.frontier.ack(entry)
         if self.failures is not None:
@@ -489,10 +489,10 @@ class CrawlEngine:
 
     # How requests in flight end
 
-    def ended(self, in_flight: InFlightRequest, *, whole: bool) -> None:
+    def ended(self, in_flight: InFlightRequest, *, complete: bool) -> None:
         """Handle the end of a request, which may be a part of another request."""
         failures, outcome = self.failures, in_flight.outcome
-        if whole and failures is not None and (in_flight.failed or failures.any):
+        if complete and failures is not None and (in_flight.failed or failures.any):
             outcome.judged = [*outcome.judged, in_flight]
         if in_flight is not in_flight.root:
             self.frontier.ack(in_flight.entry)
@@ -514,7 +514,7 @@ class CrawlEngine:
         """Make a volatile request durable with the next checkpoint."""
         self.frontier.save(root.entry)
         if self.frontier.due:
-            self._hurry()
+            self._commit_soon()
 
     def leave(self, root: InFlightRequest) -> None:
         """Keep a request that has ended, but is not done: it is handed out again.
@@ -540,7 +540,7 @@ class CrawlEngine:
         """Let output count, or forget it, that belongs to no request in flight."""
         self._has_work()
         if counts:
-            outcome.apart = True
+            outcome.of_no_page = True
             self.outcomes.ack(outcome)
         else:
             self.outcomes.forget(outcome)
@@ -552,10 +552,10 @@ class CrawlEngine:
         return self.frontier.pending + self.frontier.waiting
 
     @property
-    def standing(self) -> Standing:
-        """How the crawl stands, as far as it depends on requests."""
+    def status(self) -> Status:
+        """The status of the crawl, as far as it depends on requests."""
         frontier = self.frontier
-        return Standing(
+        return Status(
             ready=frontier.pending,
             in_flight=frontier.unacked,
             delayed=frontier.waiting,
@@ -566,8 +566,8 @@ class CrawlEngine:
 
     # Checkpoints
 
-    def _hurry(self) -> None:
-        self.committing.hurry()
+    def _commit_soon(self) -> None:
+        self.committing.commit_soon()
 
     @property
     def holds(self) -> bool:

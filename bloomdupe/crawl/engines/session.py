@@ -67,7 +67,7 @@ class Session:
             crawler,
             self.registry.of,
             self._raised,
-            crowded=lambda: self.engine.committing.hurries,
+            backpressure=lambda: self.engine.committing.backpressure,
             held=lambda: self.engine.holds,
         )
         self.stopping.cut_off = self.processing.cut_off
@@ -89,7 +89,7 @@ class Session:
         self.stopping.reads_again = engine.refused
         engine.open()
         self._watch()
-        self._say_how_it_stands()
+        self._log_status()
 
     def _watch(self) -> None:
         self.processing.attach()
@@ -104,7 +104,7 @@ class Session:
         connect(self.ending.idle, signals.spider_idle)
         self._memory_watch.begin()
 
-    def _say_how_it_stands(self) -> None:
+    def _log_status(self) -> None:
         engine, run = self.engine, self.engine.run
         totals = engine.checkpoint.totals
         self.stats.set_value("bloomdupe/round", run.round)
@@ -176,7 +176,7 @@ class Session:
             for line in lines:
                 self.engine.add_line(outcome, line)
         except OSError as error:
-            what = f"cannot put items aside in {self.settings.directory}: {error}"
+            what = f"cannot spill items to {self.settings.directory}: {error}"
             self.stopping.fail(caused(FeedError(what), error))
             return False
         return True
@@ -228,7 +228,7 @@ class Session:
         """Close the engine, which makes everything durable, and stop watching."""
         self._memory_watch.end()
         self.stopping.end()
-        decision = ended(self.ending.standing, reason)
+        decision = ended(self.ending.status, reason)
         others_go_on = self.settings.is_shared and decision.reason != FINISHED
         self.stopping.may_be_refused = others_go_on
         self.engine.close(decision.reason)

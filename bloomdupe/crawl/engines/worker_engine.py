@@ -30,7 +30,7 @@ from bloomdupe.store.redis.redis_store import RedisStore
 if TYPE_CHECKING:
     from scrapy import Request
 
-    from bloomdupe.crawl.ending import Standing
+    from bloomdupe.crawl.ending import Status
     from bloomdupe.crawl.engines.checkpoint import Steps
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.in_flight.request import Accepted, InFlightRequest
@@ -264,7 +264,7 @@ class WorkerEngine(CrawlEngine):
         if not sent.dont_filter:
             self.session.slots.took(sent.slot)
         if self.frontier.due:
-            self._hurry()
+            self._commit_soon()
 
     def _keeps_out(
         self, frontier: Frontier, sent: SentRequest, keys: list[tuple[bytes, bool]]
@@ -380,9 +380,9 @@ class WorkerEngine(CrawlEngine):
         return self._takes_more
 
     @property
-    def standing(self) -> Standing:
-        """See :attr:`CrawlEngine.standing`."""
-        here, sample = super().standing, self._sample
+    def status(self) -> Status:
+        """See :attr:`CrawlEngine.status`."""
+        here, sample = super().status, self._sample
         if sample is None or len(sample.counts) < PARTITIONS or any(sample.inboxes):
             return here._replace(more=True)
         mine = self.frontier.frontiers

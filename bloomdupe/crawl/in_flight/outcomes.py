@@ -33,25 +33,25 @@ class Outcome:
 
     __slots__ = (
         "answers",
-        "apart",
-        "aside",
         "items",
         "judged",
         "keys",
+        "of_no_page",
         "packed",
         "sent",
+        "spilled",
         "visited",
     )
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, str, int]] = []
         """Responses received: HTTP status, slot, and bytes of the body."""
-        self.apart = False
+        self.of_no_page = False
         """Whether it belongs to no page that could yield it again."""
         self.items = 0
         self.packed = bytearray()
         """Lines, each after its feed's number and its length."""
-        self.aside: list[tuple[int, int]] = []
+        self.spilled: list[tuple[int, int]] = []
         """Places of the earlier lines in the file of :class:`Outcomes`: first byte, and
         number of bytes."""
         self.visited: float | None = None
@@ -84,16 +84,16 @@ class Outcomes:
     def add_line(self, outcome: Outcome, line: Line) -> None:
         """Add an item to the output of a request.
 
-        Raises :class:`OSError` if there is no room to put it aside.
+        Raises :class:`OSError` if there is no room to spill it.
         """
         feed, data = line
         outcome.packed += _HEAD.pack(feed, len(data))
         outcome.packed += data
         self._size += _HEAD.size + len(data)
         if self._size > MOST_BYTES:
-            self._put_aside(outcome)
+            self._spill(outcome)
 
-    def _put_aside(self, outcome: Outcome) -> None:
+    def _spill(self, outcome: Outcome) -> None:
         if self._file is None:
             self._file = tempfile.TemporaryFile(  # noqa: SIM115 - as long as the crawl
                 dir=self._directory, buffering=0
@@ -104,7 +104,7 @@ class Outcomes:
             written = 0
             while written < size:
                 written += self._file.write(view[written:])
-        outcome.aside.append((self._end, size))
+        outcome.spilled.append((self._end, size))
         self._end += size
         self._in_file += size
         self._size -= size
@@ -133,20 +133,20 @@ class Outcomes:
 
     def lines_of(self, outcome: Outcome) -> Iterator[Line]:
         """Yield the lines of an outcome."""
-        for start, size in outcome.aside:
+        for start, size in outcome.spilled:
             yield from _unpacked(self._read(start, size))
         yield from _unpacked(outcome.packed)
 
     def _read(self, start: int, size: int) -> bytes:
         """Return a piece, which was in memory before in one piece, too."""
-        assert self._file is not None  # noqa: S101 - something was put aside
+        assert self._file is not None  # noqa: S101 - something was spilled
         try:
             self._file.seek(start)
             return self._file.read(size)
         except OSError as error:
             where = self._directory
             raise FeedError(
-                f"cannot read the items put aside in {where}: {error}"
+                f"cannot read the items spilled to {where}: {error}"
             ) from error
 
     def committed(self, outcomes: int) -> None:
@@ -154,15 +154,15 @@ class Outcomes:
         for _ in range(outcomes):
             outcome = self._acked.popleft()
             self._size -= len(outcome.packed)
-            if outcome.aside:
-                self._in_file -= sum(size for _, size in outcome.aside)
+            if outcome.spilled:
+                self._in_file -= sum(size for _, size in outcome.spilled)
         self._shrink()
 
     def forget(self, outcome: Outcome) -> None:
         """Drop an outcome that will never count."""
         self._size -= len(outcome.packed)
-        self._in_file -= sum(size for _, size in outcome.aside)
-        outcome.packed, outcome.aside = bytearray(), []
+        self._in_file -= sum(size for _, size in outcome.spilled)
+        outcome.packed, outcome.spilled = bytearray(), []
         self._shrink()
 
     def drop(self) -> None:
@@ -172,7 +172,7 @@ class Outcomes:
         """
         acked, self._acked = self._acked, deque()
         for outcome in acked:
-            if outcome.apart:
+            if outcome.of_no_page:
                 self._acked.append(outcome)
             else:
                 self.forget(outcome)

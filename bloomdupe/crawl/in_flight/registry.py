@@ -80,7 +80,7 @@ class InFlightRegistry:
         self.answered: list[Callable[[InFlightRequest, object], None]] = []
         """Called with each answer of the downloader: response, request or failure."""
         self.ended: list[Callable[[InFlightRequest], None]] = []
-        """Called with each request that has ended, whole or not."""
+        """Called with each request that has ended, complete or not."""
         self.acking: list[Callable[[InFlightRequest], None]] = []
         """Called with each request that is acknowledged, and all its parts with it."""
         self.leaves: Callable[[str, object], None] = lambda _url, _why: None
@@ -178,27 +178,27 @@ class InFlightRegistry:
 
     # The end
 
-    def end(self, in_flight: InFlightRequest, *, whole: bool) -> None:
+    def end(self, in_flight: InFlightRequest, *, complete: bool) -> None:
         """See :meth:`InFlightRequest.ended`."""
         known = self._in_flight.pop(id(in_flight.request), None)
         if known is None or in_flight.is_dropped:
             return
         for follow in self.ended:
             follow(in_flight)
-        self.engine.ended(in_flight, whole=whole)
-        self.end_part(in_flight.root, whole=whole)
+        self.engine.ended(in_flight, complete=complete)
+        self.end_part(in_flight.root, complete=complete)
 
-    def end_part(self, root: InFlightRequest, *, whole: bool = True) -> None:
+    def end_part(self, root: InFlightRequest, *, complete: bool = True) -> None:
         """End a request, or a part of it, and the pages of which it was the last."""
         while True:
-            root.broken = root.broken or not whole
+            root.broken = root.broken or not complete
             root.parts -= 1
             if root.parts:
                 return
             page = root.page
             is_volatile = root.is_volatile
-            whole = not (root.broken or (is_volatile and page and page.is_left))
-            if not whole:
+            complete = not (root.broken or (is_volatile and page and page.is_left))
+            if not complete:
                 self._leave(root)
             elif not is_volatile:
                 self._ack(root)

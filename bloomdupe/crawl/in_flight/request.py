@@ -110,7 +110,7 @@ class InFlightRequest:
         """Whether it has yielded an item, or a request that is not a plain link."""
         self.broken = False
         """Of a root: whether it is not done though it ends. The processing of it or of
-        a part has broken off, or a request that it has yielded was refused."""
+        a part was aborted, or a request that it has yielded was refused."""
         self.first = entry.payload
         """Payload of the request before its first try, as far as it is known."""
         self.failed: FailureReason | None = None
@@ -206,17 +206,17 @@ class InFlightRequest:
         if self.failed is None:
             self.failed = FailureReason.of_code("pipeline", error, response)
 
-    def broke_off(self, error: BaseException) -> None:
-        """Record the error that has broken off the processing."""
-        self.registry.leaves(self.request.url, f"its processing broke off: {error!r}")
+    def aborted(self, error: BaseException) -> None:
+        """Record the error that has aborted the processing."""
+        self.registry.leaves(self.request.url, f"its processing was aborted: {error!r}")
 
-    def ended(self, *, whole: bool) -> None:
+    def ended(self, *, complete: bool) -> None:
         """End the request: callback, pipelines and exports are through.
 
-        A request that is not ``whole`` stays in the frontier, and the next run repeats
-        it.
+        A request that is not ``complete`` stays in the frontier, and the next run
+        repeats it.
         """
-        self.registry.end(self, whole=whole)
+        self.registry.end(self, complete=complete)
 
 
 class Accepted(NamedTuple):

@@ -1,1 +1,1 @@
-"""How a crawl stands: rounds, history, the lines in the log, metrics."""
+"""The status of a crawl: rounds, history, the lines in the log, metrics."""

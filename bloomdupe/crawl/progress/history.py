@@ -1,4 +1,4 @@
-"""History: how a crawl stands and stood, and how its runs have ended.
+"""History: the status of a crawl over time, and how its runs have ended.
 
 In the table ``history`` of the store stands a msgpack array for each point, with the
 fields of :class:`Point` in their order, and one for each run (:class:`Ran`). Later
@@ -238,17 +238,17 @@ class Totals:
     @classmethod
     def together(cls, parts: Iterable[Totals]) -> Totals:
         """Return the totals of a crawl of which each part has a share of the pages."""
-        whole = cls()
+        total = cls()
         for one in parts:
-            sums = {name: getattr(whole, name) + getattr(one, name) for name in _SUMS}
-            whole = cls(
-                runs=max(whole.runs, one.runs),
-                seconds=max(whole.seconds, one.seconds),
-                statuses=dict(Counter(whole.statuses) + Counter(one.statuses)),
-                by_slot=whole.by_slot | one.by_slot,
+            sums = {name: getattr(total, name) + getattr(one, name) for name in _SUMS}
+            total = cls(
+                runs=max(total.runs, one.runs),
+                seconds=max(total.seconds, one.seconds),
+                statuses=dict(Counter(total.statuses) + Counter(one.statuses)),
+                by_slot=total.by_slot | one.by_slot,
                 **sums,
             )
-        return whole
+        return total
 
     def plus(
         self, outcomes: Iterable[Outcome], seconds: float, duplicates: int

@@ -1,4 +1,4 @@
-"""Metrics: how a crawl stands, for Prometheus. Needs the package prometheus_client."""
+"""Metrics: the status of a crawl, for Prometheus. Needs prometheus_client."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ class Watch:
         """Record how the run ends, before its last checkpoint."""
         if self.history is not None:
             # The job stands like this until its next run.
-            self._sample(whole=True)
+            self._sample(complete=True)
             self.history.end_run(reason)
 
     def wrote(self, seconds: float) -> None:
@@ -176,8 +176,8 @@ class Watch:
             slowest=round(self._slowest, 1),
         )
 
-    def _sample(self, *, whole: bool = False) -> Point:
-        self._sample_slots(whole=whole)
+    def _sample(self, *, complete: bool = False) -> Point:
+        self._sample_slots(complete=complete)
         point = self._point()
         self._longest_since = 0.0
         self._recent.append(point)
@@ -188,14 +188,14 @@ class Watch:
             self.history.add(point)
         return point
 
-    def _sample_slots(self, *, whole: bool) -> None:
+    def _sample_slots(self, *, complete: bool) -> None:
         """Sample all slots, unless that was just done, and takes long.
 
         A slot with a delay takes it for each of its pending requests, however fast it
         answers.
         """
         begun, now = time.monotonic(), time.time()
-        if begun < self._slots_due and not whole:
+        if begun < self._slots_due and not complete:
             return
         slots, backoffs, access = (
             self._frontier.pending_by_slot,

@@ -317,7 +317,7 @@ class Directory:
         with explained(f"cannot create a store at {path}", path):
             files.check_file_system(path)
             files.make_directory(path.parent)
-            files.delete_unfinished(files.aside(path))
+            files.delete_unfinished(files.removed_name(path))
             files.refuse_link(building)
             building.mkdir(mode=0o700, exist_ok=True)
             with files.lock_owner(building):

@@ -155,6 +155,6 @@ class OpenData:
             if same and found.st_size >= before.st_size:
                 return found
         raise StoreIOError(
-            f"{data} was deleted, replaced or cut short while it was in use, so nothing"
+            f"{data} was deleted, replaced or truncated while it was in use, so nothing"
             f" can be written to it any more; put it back, or {last_backup(self._path)}"
         )

@@ -143,7 +143,7 @@ class Client:
         self._ending.set()
         self._redis.close()
 
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """Wait no more for a Redis that is away: the process is to end."""
         self._ending.set()
 

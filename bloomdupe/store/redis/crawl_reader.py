@@ -173,7 +173,7 @@ class CrawlOnRedis:
         return time.time() - max(0, int(now) - at)
 
     def sample(self, partitions: int) -> Sample:
-        """Return how the crawl stands, all of it at one moment."""
+        """Return the status of the crawl, all of it at one moment."""
         inboxes = [self.keys.inbox(number) for number in range(partitions)]
         keys = self.keys
         head, owners, steps, heartbeats, counts, rules, lengths = self.client.run(

@@ -114,7 +114,7 @@ class PartitionOwner(CrawlOnRedis):
         return taken
 
     def sample_as_owner(self, partitions: int) -> Sample:
-        """Return how the crawl stands, if this worker stands as it believes."""
+        """Return the status of the crawl, if this worker still owns its partitions."""
         sample = self.sample(partitions)
         mine = {
             number for number, token in sample.owners.items() if token == self.token

@@ -1,4 +1,4 @@
-"""WholeFilesStore: a file of a media pipeline is complete, or does not exist.
+"""CompleteFilesStore: a file of a media pipeline is complete, or does not exist.
 
 Scrapy writes a file in its place. If the process is killed meanwhile, half a file is
 there, and the next run regards it as complete: "uptodate".
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 OF_THE_DISK = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
-class WholeFilesStore(FSFilesStore):
+class CompleteFilesStore(FSFilesStore):
     """Writes a file under a temporary name, syncs it, and renames it.
 
     The temporary file is in the same folder. Its name begins with a dot and is derived
@@ -63,15 +63,16 @@ class WholeFilesStore(FSFilesStore):
 
     def _write(self, place: Path, buf: BytesIO) -> None:
         make_directory(place.parent)
-        aside = place.with_name(f".{sha1(place.name.encode()).hexdigest()}.unfinished")  # noqa: S324
-        with _locked(aside) as file:
+        digest = sha1(place.name.encode()).hexdigest()  # noqa: S324 - it names a file
+        unfinished = place.with_name(f".{digest}.unfinished")
+        with _locked(unfinished) as file:
             os.ftruncate(file.fileno(), 0)
             with buf.getbuffer() as view:
                 written = 0
                 while written < len(view):
                     written += os.write(file.fileno(), view[written:])
             sync(file.fileno())
-            aside.replace(place)
+            unfinished.replace(place)
         sync_directory(place.parent)
 
 
