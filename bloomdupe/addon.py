@@ -9,7 +9,7 @@ from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.crawl.admission import find_job
+from bloomdupe.crawl.preflight import find_job
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.media import CompleteFiles
 from bloomdupe.inside_scrapy.faster import Stats

@@ -307,7 +307,7 @@ class JobSettings:
     """Bytes that the pages of the filter may take in memory; None: a quarter of the
     machine's memory."""
     exact: ExactUrls = _of(False, check_exact)  # noqa: RUF009 - a field
-    """The URLs whose fingerprints are kept exactly."""
+    """The URLs whose fingerprints are exact."""
     checkpoint_interval: float = _of(0.5, check_seconds)
     """Seconds between checkpoints while something changes."""
     start_requests: str = _of("resume", check_start)

@@ -1,5 +1,6 @@
 """The command line: a module for each verb, and the Scrapy command.
 
 ``main`` puts the verbs together. Each is a :class:`bloomdupe.cli.verbs.Verb`; several
-verbs share ``output``. Uses the rooms below it; no other room imports the command line.
+verbs share ``output``. Uses the packages below it; no other package imports the command
+line.
 """

@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe._version import __version__
-from bloomdupe.cli.output import flush, progress_told, say_all, warn
+from bloomdupe.cli.output import flush, progress_reported, say_all, warn
 from bloomdupe.cli.verbs import BOTH, INTERRUPTED, OPTIONS, VERBS
 from bloomdupe.errors import BloomDupeError, SettingError
 
@@ -123,7 +123,7 @@ def run(options: Namespace) -> int:
     """Carry out parsed options; return the exit code."""
     verb = next(verb for verb in VERBS if verb.name == options.verb)
     try:
-        with progress_told():
+        with progress_reported():
             if verb.on:
                 options.job = _job_for(verb, options.store)
             answer = verb.run(options)

@@ -64,7 +64,7 @@ def warn(line: str) -> None:
 
 
 @contextlib.contextmanager
-def progress_told() -> Iterator[None]:
+def progress_reported() -> Iterator[None]:
     """Print how far a long task is, such as the check of a store, in a terminal."""
     logger, handler = logging.getLogger("bloomdupe.store.progress"), _ToTerminal()
     level, propagate = logger.level, logger.propagate

@@ -93,7 +93,7 @@ def _rows(
     yield "lost to false positives, expected", f"{filter_.expected_loss:.3g}"
     if workers is None:
         yield "layers", str(len(filter_.layers))
-    yield "keys kept exactly", f"{filter_.exact_keys:,}"
+    yield "exact keys", f"{filter_.exact_keys:,}"
     if filter_.disk_bytes and view is None:
         yield "disk", f"{filter_.disk_bytes:,} bytes"
 

@@ -125,7 +125,7 @@ class BloomDupeFilter(BaseDupeFilter):
         return Duplicate.ALL if seen else Duplicate.NO
 
     def key_of(self, request: Request) -> tuple[bytes, bool]:
-        """Return a request's fingerprint, and whether it must be kept exactly."""
+        """Return a request's fingerprint, and whether it is exact."""
         exact = self._job.settings.exact.match(request.url)
         return self._fingerprint(request), exact
 
@@ -229,7 +229,7 @@ class BloomDupeFilter(BaseDupeFilter):
             self._stats.inc_value("bloomdupe/start_requests_skipped")
             raise IgnoreRequest(f"scheduled in an earlier run: {request}")
 
-    # Telling
+    # Reports
 
     def _log_opened(self, filter_: BloomFilter) -> None:
         parameters, settings = filter_.parameters, self._job.settings
@@ -258,10 +258,10 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def log(self, request: Request, spider: Spider) -> None:
         """Log and count a request that was dropped, as Scrapy's own filter does."""
-        self.tell(request, spider)
+        self.report(request, spider)
         self._stats.inc_value("dupefilter/filtered")
 
-    def tell(self, request: Request, spider: Spider) -> None:
+    def report(self, request: Request, spider: Spider) -> None:
         """Log a request that was dropped, if all are to be logged, or none was."""
         if self._job.settings.debug:
             logger.debug(

@@ -360,16 +360,16 @@ class Stopping:
 
 
 class MemoryWatch(logging.Handler):
-    """Calls ``tell`` when a log record was caused by a ``MemoryError``.
+    """Calls ``report`` when a log record was caused by a ``MemoryError``.
 
     A kill by the kernel needs no detection. Under a limit (``ulimit -v``) Python raises
     ``MemoryError`` at any place instead. If a callback, a pipeline or a signal handler
     raises it, Scrapy logs it and goes on: the request would count as done.
     """
 
-    def __init__(self, tell: Callable[[], None]) -> None:
+    def __init__(self, report: Callable[[], None]) -> None:
         super().__init__(logging.INFO)
-        self._tell = tell
+        self._report = report
 
     def begin(self) -> None:
         """Watch the log of the whole process."""
@@ -382,4 +382,4 @@ class MemoryWatch(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Look at a record; called by logging."""
         if record.exc_info and isinstance(record.exc_info[1], MemoryError):
-            self._tell()
+            self._report()

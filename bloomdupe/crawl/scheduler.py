@@ -90,7 +90,7 @@ class FrontierScheduler(BaseScheduler):
             job = CrawlJob.of(crawler.spider, crawler.settings)
             if job.settings.is_shared:
                 # Imported here, because a crawl without Redis needs no redis-py.
-                from bloomdupe.crawl.engines.joining import check_settings
+                from bloomdupe.crawl.engines.handshake import check_settings
 
                 check_settings(job, crawler)
             dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
@@ -120,7 +120,7 @@ class FrontierScheduler(BaseScheduler):
 
     async def _open_as_worker(self, session: Session) -> None:
         # Imported here, because a crawl without Redis needs no redis-py.
-        from bloomdupe.crawl.engines.joining import join
+        from bloomdupe.crawl.engines.handshake import join
         from bloomdupe.crawl.engines.worker_engine import WorkerEngine
 
         assert isinstance(self.df, BloomDupeFilter)  # noqa: S101 - it was checked

@@ -318,7 +318,7 @@ class _Occurrences:
 
 
 def name_of(callback: Any) -> str:  # noqa: ANN401 - any callable, or None
-    """Return a name that tells a callback from others of the project."""
+    """Return a name that distinguishes a callback from others of the project."""
     while type(callback) is partial:
         callback = callback.func
     if callback is None:

@@ -4,7 +4,7 @@
 into lines, a ``journal`` keeps them until ``file`` has them. All other feeds wait:
 ``delivery`` writes them when the crawl has finished. ``stored_feeds``
 continues those of the last run. ``media`` gives media pipelines the store in
-``complete_files``. ``addon`` and ``crawl`` come in.
+``complete_files``. ``addon`` and ``crawl`` import it.
 """
 
 from bloomdupe.feeds.exporter import FeedExporter

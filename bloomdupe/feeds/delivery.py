@@ -39,16 +39,16 @@ logger = logger_of(__name__)
 class Deliveries:
     """Writes the items of a journal to the storages of feeds.
 
-    ``tell`` gets the slot of each file and whether its storage has accepted it.
+    ``report`` gets the slot of each file and whether its storage has accepted it.
     """
 
     def __init__(
         self,
         access: FeedExporterAccess,
         left: StoredFeeds,
-        tell: Callable[[FeedSlot, bool], Awaitable[None]],
+        report: Callable[[FeedSlot, bool], Awaitable[None]],
     ) -> None:
-        self._access, self._tell = access, tell
+        self._access, self._report = access, report
         self._journal, self._delivered = left.journal, left.delivered
         self._directory, self._moment = left.directory, left.moment
 
@@ -76,7 +76,7 @@ class Deliveries:
             ):
                 slot = self._slot(feed, record)
                 record = await self._hand_over(feed, slot, record)
-                await self._tell(slot, True)
+                await self._report(slot, True)
         except Exception:
             logger.exception(
                 "Error storing the feed (%(count)d items) in: %(uri)s. It is kept in"
@@ -89,7 +89,7 @@ class Deliveries:
                 extra={"spider": self._access.crawler.spider},
             )
             if slot is not None:
-                await self._tell(slot, False)
+                await self._report(slot, False)
             return False
         return True
 

@@ -333,7 +333,7 @@ class FeedExporter(FeedExporterAccess):
         if self._left is not None:
             for feed in self.appended:
                 if feed.file is not None and not self._idle:
-                    await self.tell(feed.slot, stored=True)
+                    await self.report(feed.slot, stored=True)
             if not await self.deliver():
                 mark_failed(self.crawler)
             self.release()
@@ -358,7 +358,7 @@ class FeedExporter(FeedExporterAccess):
                 feed.say_kept()
             return True
         try:
-            deliveries = Deliveries(self, left, self.tell)
+            deliveries = Deliveries(self, left, self.report)
             return not waiting or await deliveries.deliver(waiting)
         except (FeedError, StoreError) as error:
             logger.error(  # noqa: TRY400 - a line says it all
@@ -369,7 +369,7 @@ class FeedExporter(FeedExporterAccess):
             )
             return False
 
-    async def tell(self, slot: FeedSlot, stored: bool) -> None:
+    async def report(self, slot: FeedSlot, stored: bool) -> None:
         """Report a complete file in the log, in the stats and by a signal."""
         assert self.crawler.stats is not None  # noqa: S101 - it runs
         kind = type(slot.storage).__name__

@@ -47,7 +47,7 @@ class Journal:
     begun anew, and the ``size`` of the file. Nothing counts before it is synced and
     this is committed. Bytes behind the size are of a process that was killed, and
     is overwritten. No other user can read the files. The sums depend on the turn, which
-    tells contents of the same place apart.
+    distinguishes contents of the same place.
 
     The order is: :meth:`begin`, :meth:`add`, :meth:`seal`, (commit), :meth:`done`.
     """

@@ -4,5 +4,5 @@
 filter that a URL names. ``parameters`` are checked once; ``sizing`` and ``hashing`` are
 arithmetic.
 Nothing here knows Scrapy. The pages are kept in ``store``; ``frontier``,
-``crawl`` and ``cli`` use this room.
+``crawl`` and ``cli`` use this package.
 """

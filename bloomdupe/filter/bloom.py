@@ -54,7 +54,7 @@ class BloomFilter:
     ``BloomFilter(capacity, fpp)`` lives in memory only; :meth:`open` keeps it in a
     directory.
 
-    With ``exact`` all keys are kept exactly, too: a false positive is noticed, and no
+    With ``exact`` all keys are exact, too: a false positive is noticed, and no
     new key is called seen. In a store the exact part lies on disk.
 
     ``key`` (16 bytes) is mixed into every hash; only filters with the same key can
@@ -396,14 +396,14 @@ class BloomFilter:
         return self._contents.notes
 
     def record(self, name: str) -> dict[str, Any] | None:
-        """Return the record that another room keeps in the store under this name."""
+        """Return the record that another package keeps in the store under this name."""
         if self._store is None:
             return None
         with self._store.snapshot() as snapshot:
             return snapshot.record(name)
 
     def entries(self, table: bytes) -> int:
-        """Count the records that another room keeps in a table of the store."""
+        """Count the records that another package keeps in a table of the store."""
         if self._store is None:
             return 0
         with self._store.snapshot() as snapshot:

@@ -98,7 +98,7 @@ class Contents:
     ``pages``            pages stored
     ``journal_end``      sequence number of the next journal entry
     ``journal_entries``  entries in the journal
-    ``exact``            identities kept exactly
+    ``exact``            identities exact
     ``notes``            a small object of the caller's own
     """
 
@@ -216,11 +216,11 @@ class Contents:
 
     @property
     def exact_keys(self) -> int:
-        """Number of keys kept exactly."""
+        """Number of exact keys."""
         return int(self._record["exact"]) + len(self._exact)
 
     def has_exact(self, key: bytes) -> bool:
-        """Whether a key is kept exactly."""
+        """Whether a key is exact."""
         return self._has_exact(exact_id(self.parameters.key, key))
 
     def add_exact(self, key: bytes) -> None:
@@ -407,7 +407,7 @@ class FilterInfo:
     expected_loss: float
     """Calculated: new keys called seen so far."""
     exact_keys: int
-    """Keys kept exactly."""
+    """Keys exact."""
     disk_bytes: int
     """Size of the store's data file."""
     layers: Sequence[dict[str, Any]]

@@ -24,7 +24,7 @@ from bloomdupe.store.format import (
     page_value,
     sum_of,
 )
-from bloomdupe.store.progress import told
+from bloomdupe.store.progress import reported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -234,7 +234,7 @@ class Layer:
         from the bits, within what is possible.
         """
         task = f"Joining layer {other.number} of a filter"
-        pages = told(other.all_pages(), task, len(other.pages), "pages")
+        pages = reported(other.all_pages(), task, len(other.pages), "pages")
         for number, theirs in enumerate(pages):
             mine = self.page(number)
             mine |= theirs

@@ -61,7 +61,7 @@ class Parameters:
     fpp: float
     """p: false-positive probability of the whole filter."""
     exact: bool
-    """Whether all keys are kept exactly."""
+    """Whether all keys are exact."""
     key: bytes
     """Secret mixed into every hash."""
 
@@ -125,7 +125,7 @@ class Parameters:
 
     @property
     def _described(self) -> str:
-        # A hash of the key tells keys apart without giving them away.
+        # A hash of the key distinguishes keys without giving them away.
         mark = hashing.digest(self.key)[:4].hex()
         return (
             f"capacity {self.capacity:,}, fpp {self.fpp:g}, exact {self.exact},"

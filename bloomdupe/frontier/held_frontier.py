@@ -348,9 +348,9 @@ class HeldFrontier:
         return samples[0]
 
     def sampling(
-        self, tell: Callable[[Sample], object]
+        self, report: Callable[[Sample], object]
     ) -> Iterator[Callable[[], None]]:
-        """Sample as :meth:`sample` does, and hand the sample to ``tell``.
+        """Sample as :meth:`sample` does, and hand the sample to ``report``.
 
         Yields calls that wait for the network; another thread may make them.
         """
@@ -371,7 +371,7 @@ class HeldFrontier:
             self._enter(taken)
         if not self._leaving and claims.has_too_many(sample, me):
             self._give_one()
-        tell(sample)
+        report(sample)
 
     def _give_one(self) -> None:
         """Let a partition leave, at best with work of which nothing is in flight."""

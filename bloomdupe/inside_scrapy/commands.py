@@ -2,9 +2,9 @@
 
 ``scrapy check`` and ``scrapy parse`` run a spider of the project, with a ``start`` of
 their own; ``scrapy shell`` makes a crawler without crawling. No attribute of a crawler
-tells them from ``scrapy crawl`` for certain: a project can set all that they set, too.
-But a command of Scrapy waits until its crawl is over, so it is among the callers of all
-code of the crawl.
+distinguishes them from ``scrapy crawl`` for certain: a project can set all that they
+set, too. But a command of Scrapy waits until its crawl is over, so it is among the
+callers of all code of the crawl.
 """
 
 from __future__ import annotations

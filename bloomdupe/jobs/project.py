@@ -76,7 +76,7 @@ class Project:
         self.settings = self._crawler.settings
         given = JobSettings.read(self.settings)
         self.exact = given.exact if exact is None else _exact_of(exact)
-        """The URLs whose fingerprints are kept exactly."""
+        """The URLs whose fingerprints are exact."""
         self.order = QueueOrder.of(self.settings, durable=True)
 
     @classmethod
@@ -149,7 +149,7 @@ class Project:
         return project
 
     def key_of(self, request: Request) -> tuple[bytes, bool]:
-        """Return a request's fingerprint, and whether it must be kept exactly."""
+        """Return a request's fingerprint, and whether it is exact."""
         return self._fingerprint(request), self.exact.match(request.url)
 
     @cached_property

@@ -80,7 +80,7 @@ class Duplicate(Enum):
 class DupeFilter(Protocol):
     """The part of the crawl's duplicate filter that a link filter needs."""
 
-    def tell(self, request: Request, spider: Spider) -> None:
+    def report(self, request: Request, spider: Spider) -> None:
         """Log a dropped request, if it is to be logged."""
 
     def mark_scheduled(self, request: Request) -> None:
@@ -223,7 +223,7 @@ class LinkFilter:
         """Log the first duplicate as the scheduler would; it is counted later."""
         self._logged = True
         if self._dupefilter is not None and self._crawler.spider is not None:
-            self._dupefilter.tell(request, self._crawler.spider)
+            self._dupefilter.report(request, self._crawler.spider)
 
     def _count(self, dropped: int, response: Response | None = None) -> None:
         """Count duplicates, which a page has yielded."""

@@ -1,5 +1,5 @@
 """Monitoring: shows a job from outside, in a terminal or on a page.
 
 ``top`` shows a view of a job in a terminal, ``report`` as a page with charts. ``cli``
-uses this room; it uses ``jobs`` and ``crawl``, and the rooms below them.
+uses this package; it uses ``jobs`` and ``crawl``, and the packages below them.
 """

@@ -84,7 +84,7 @@ def deliver(
     exporter = exporter_with(kept, settings, spider, named, job.shown)
     deliveries: list[dict[str, Any]] = []
 
-    async def tell(slot: FeedSlot, stored: bool) -> None:
+    async def report(slot: FeedSlot, stored: bool) -> None:
         uri = without_secret(slot.uri)
         deliveries.append({"uri": uri, "items": slot.itemcount, "stored": stored})
 
@@ -97,7 +97,7 @@ def deliver(
         for template, options in exporter.feeds.items()
     ]
     try:
-        work = Deliveries(exporter, left, tell).deliver(feeds)
+        work = Deliveries(exporter, left, report).deliver(feeds)
         run(work, exporter, [feed.slot for feed in feeds])
     finally:
         left.close()

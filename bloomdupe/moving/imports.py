@@ -102,8 +102,8 @@ def _take_requests(
     crawler = project.crawler
     assert crawler.spider is not None  # noqa: S101 - it was made
     serializer = Serializer(crawler.spider)
-    room = job.stores[0].path.parent
-    total, requests = source.pending(crawler, room, imported.problems)
+    folder = job.stores[0].path.parent
+    total, requests = source.pending(crawler, folder, imported.problems)
     for place, request in enumerate(requests):
         start = bool(request.meta.get("is_start_request"))
         fifo = order.start_fifo if start and order.starts_apart else order.fifo

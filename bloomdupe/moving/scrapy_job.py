@@ -103,15 +103,15 @@ class ScrapyJob:
             raise StoreError(f"{active} is damaged: {error}") from error
 
     def pending(
-        self, crawler: Crawler, room: Path, problems: Problems
+        self, crawler: Crawler, folder: Path, problems: Problems
     ) -> tuple[int, Iterator[Request]]:
         """Count and load the requests, in the order in which Scrapy would take them.
 
         Loading can run any code that was put into them. ``crawler`` has the spider with
-        their callbacks. They are read from a copy in the ``room``. A request that
+        their callbacks. They are read from a copy in the ``folder``. A request that
         cannot be read is a problem.
         """
-        copy = room / QUEUE
+        copy = folder / QUEUE
         try:
             shutil.copytree(self._queue, copy)
             queues = [*self._opened(copy, crawler)]

@@ -7,5 +7,5 @@ who takes part in it, ``snapshot`` reads. ``format`` defines every key and value
 ``files`` manages the files beside it, ``system_errors`` explains errors, ``progress``
 says in the log how far a long task is, ``platform`` holds everything that Linux and
 macOS do differently. It uses ``errors`` only; ``filter``, ``frontier`` and ``crawl``
-come in.
+import it.
 """

@@ -33,10 +33,10 @@ def boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     with contextlib.suppress(FileNotFoundError, subprocess.CalledProcessError):
-        told = subprocess.check_output(  # noqa: S603 - a constant
+        answer = subprocess.check_output(  # noqa: S603 - a constant
             BOOT, env={"PATH": path}, stderr=subprocess.DEVNULL, text=True
         )
-        return told.strip()
+        return answer.strip()
     return str(uuid.uuid4())
 
 

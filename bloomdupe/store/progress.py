@@ -58,7 +58,7 @@ class Progress:
             )
 
 
-def told(
+def reported(
     things: Iterable[Thing],
     task: str,
     total: int | None,

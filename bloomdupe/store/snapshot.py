@@ -25,7 +25,7 @@ from bloomdupe.store.format import (
     read_delayed,
     successor,
 )
-from bloomdupe.store.progress import told
+from bloomdupe.store.progress import reported
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -112,7 +112,7 @@ class Snapshot(ABC):
         """
         total, number = self.entries(table), 0
         task = f"Reading the {table.decode()} of {self.shown}"
-        for key, value in told(self._range(table), task, total, "records"):
+        for key, value in reported(self._range(table), task, total, "records"):
             yield key, self._checked(table, key, value)
             number += 1
         self.compare(table, number, total)

@@ -83,7 +83,7 @@ def test_info_takes_a_jobdir_or_a_store(verb: Verb, job: Path, inside: str) -> N
     assert len(report["layers"]) == 2
     code, out, _ = verb("info", job / inside)
     assert "made for spider" in out
-    assert "keys kept exactly" in out
+    assert "exact keys" in out
     assert (job / "bloomdupe/data.mdb").read_bytes() == before
 
 

@@ -202,7 +202,7 @@ def some_children(making: Making, page: str, count: int = 4) -> list[Step]:
 
 def children(by: str) -> Callable[[Making], None]:
     def make(making: Making) -> None:
-        """Have several children for the own page, told apart in one way."""
+        """Have several children for the own page, distinguished in one way."""
         for body in making.some():
             making.put(body, *(making.child(body, by) for _ in range(3)))
             making.put(body, ["pause"])

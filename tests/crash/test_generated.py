@@ -39,7 +39,7 @@ IN_MEMORY = {"callback": "closure"}
 START_IN_MEMORY: list[Step] = [["ask", "p0", IN_MEMORY]]
 
 EVERY_ORDER = Found(
-    "children told apart by meta, in another order in each run",
+    "children distinguished by meta, in another order in each run",
     {"p0": "ok"},
     {
         "start": START,

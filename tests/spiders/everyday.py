@@ -1,6 +1,6 @@
 """The features of everyday spiders in one: for crawls that several workers share.
 
-Its requests and items can be told apart by their contents.
+Its requests and items can be distinguished by their contents.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Everyday(Spider):
     def more(self, number: int) -> Iterator[Request]:
         """Yield the requests of a page that are not for plain pages with a number."""
         if number % 5 == 0:
-            # The same URL twice, told apart by the arguments.
+            # The same URL twice, distinguished by the arguments.
             for part in "ab":
                 where = self.on(number) | self.later(part == "b")
                 yield self.asked("again", number, part, dont_filter=True, meta=where)

@@ -228,7 +228,7 @@ class Generated(scrapy.Spider):
         page = options.get("page", body)
         given: dict[str, Any] = {"meta": {}, "dont_filter": "page" in options}
         if "page" in options:
-            self.tell_apart(given, body, options["by"])
+            self.distinguish(given, body, options["by"])
         if "delay" in options:
             given["meta"]["bloomdupe_delay"] = options["delay"]
         url = self.url(page)
@@ -242,7 +242,7 @@ class Generated(scrapy.Spider):
             **given,
         )
 
-    def tell_apart(self, given: dict[str, Any], body: str, by: str) -> None:
+    def distinguish(self, given: dict[str, Any], body: str, by: str) -> None:
         """Let a request carry the name of its body."""
         if by == "meta":
             given["meta"]["body"] = body

@@ -20,7 +20,7 @@ class Nothing(WebPage[Any]):
 
 
 class PoetSpider(Spider):
-    """Yields requests with the same URL that poet's fingerprinter tells apart."""
+    """Yields requests with the same URL that poet's fingerprinter distinguishes."""
 
     name = "poet"
 

@@ -113,7 +113,7 @@ def odd(count: int) -> list[str]:
 
 
 def spelled() -> list[str]:
-    """Return every spelling of some URLs that a specification tells apart."""
+    """Return every spelling of some URLs that a specification distinguishes."""
     schemes = ["http://", "HTTPS://", "http:\\\\", "ftp://"]
     hosts = [
         "a.example", "A.Example.", "u:p@a.example:80", "b\u00fccher.example", "[::1]:8",

@@ -5,6 +5,6 @@ of it. ``checkpoint`` is its transaction, in which each
 :class:`~bloomdupe.store.participant.Participant` has a part, and ``committing`` writes
 it, on a thread if the store is on a network. A commit that is refused lets the engine
 drop its memory and read the last commit again: pages and ``start()`` run anew.
-``worker_engine`` shares a crawl on Redis with other workers, and ``joining`` gives it
+``worker_engine`` shares a crawl on Redis with other workers, and ``handshake`` gives it
 its first partitions.
 """

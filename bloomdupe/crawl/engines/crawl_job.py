@@ -151,7 +151,7 @@ def _when_free(directory: Path, opened: Callable[[], BloomFilter]) -> BloomFilte
     Raises :class:`~bloomdupe.errors.StoreLockedError` if another crawl has the job, or
     if the command goes on for long.
     """
-    end, told = time.monotonic() + PATIENCE, False
+    end, reported = time.monotonic() + PATIENCE, False
     while True:
         try:
             return opened()
@@ -160,8 +160,8 @@ def _when_free(directory: Path, opened: Callable[[], BloomFilter]) -> BloomFilte
             runs = owner is not None and owner.heartbeat is not None
             if runs or time.monotonic() > end:
                 raise
-        if not told:
-            told = True
+        if not reported:
+            reported = True
             logger.info(
                 "Waiting for another process that has the job in %(directory)s",
                 {"directory": directory},

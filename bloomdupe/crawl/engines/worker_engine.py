@@ -11,7 +11,7 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from bloomdupe.crawl.engines.committing import POLL
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
-from bloomdupe.crawl.engines.joining import notes_of, say_who
+from bloomdupe.crawl.engines.handshake import notes_of, say_who
 from bloomdupe.crawl.progress.history import Totals
 from bloomdupe.crawl.progress.rounds import Run
 from bloomdupe.crawl.starting import name_of

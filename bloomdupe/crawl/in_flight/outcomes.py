@@ -25,7 +25,7 @@ Line = tuple[int, bytes]
 
 
 Key: TypeAlias = tuple[bytes, bool]
-"""A fingerprint, and whether it is kept exactly."""
+"""A fingerprint, and whether it is exact."""
 
 
 class Outcome:

@@ -48,7 +48,7 @@ class Failures(Participant):
 
     They are in the store of their slot; those of a slot whose partition is not here are
     in that of another one. Of each store there are ``limit`` at most. Above it, the
-    oldest are forgotten, and counted in :attr:`left`. Requests are told apart by
+    oldest are forgotten, and counted in :attr:`left`. Requests are distinguished by
     fingerprint, and by their payloads before the first try.
 
     ``job`` is named in messages. The record ``crawl`` holds ``left``
@@ -422,8 +422,8 @@ class Failure(NamedTuple):
 def digest_of(fingerprint: bytes, identity: bytes | None = None) -> bytes:
     """Return the key under which a failure is stored.
 
-    ``identity`` tells it from others for its page, if there is more to it. Requests of
-    one page have the first half in common.
+    ``identity`` distinguishes it from others for its page, if there is more to it.
+    Requests of one page have the first half in common.
     """
     return _half(fingerprint) + _half(fingerprint if identity is None else identity)
 

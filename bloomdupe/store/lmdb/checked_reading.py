@@ -47,16 +47,16 @@ _INTEGER_KEYS = 8
 def main(data: str) -> None:
     """Print numbers of bytes while they are read, then what was found, as JSON."""
     try:
-        found = examine(Path(data), _tell)
+        found = examine(Path(data), _report)
     except (StoreError, OSError) as error:
         found = {
             "failure": getattr(error, "strerror", None) or str(error),
             "errno": getattr(error, "errno", None),
         }
-    _tell(found)
+    _report(found)
 
 
-def _tell(found: object) -> None:
+def _report(found: object) -> None:
     sys.stdout.write(json.dumps(found) + "\n")
     sys.stdout.flush()
 

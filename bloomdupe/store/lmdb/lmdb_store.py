@@ -50,7 +50,7 @@ class LmdbStore(Store):
           lock.mdb          LMDB's own
           owner.lock        flock(2) held by the process that writes; its pid, and
                             the last heartbeat of a crawl
-          store.json        the record ``store`` of data.mdb: tells a store that
+          store.json        the record ``store`` of data.mdb: distinguishes a store that
                             has lost its data from a place without a store
           clean.json        state of data.mdb after the last transaction, and
                             whether the next commit has begun

@@ -190,7 +190,7 @@ class Client:
         except _UnknownScriptError:
             return self.ask("EVAL", script.text, len(keys), *keys, *arguments)
 
-    def tell(self, *words: Any) -> None:  # noqa: ANN401 - likewise
+    def send(self, *words: Any) -> None:  # noqa: ANN401 - likewise
         """Send a command once; nothing happens if Redis is away."""
         with suppress(*TRANSLATED):
             self._redis.execute_command(*words)

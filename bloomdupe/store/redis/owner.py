@@ -252,7 +252,7 @@ class PartitionOwner(CrawlOnRedis):
                 last, count = now, 0
             elif count < LONGEST_BLOCK * A_LEASE:
                 count += 1
-                self.client.tell("HINCRBY", self.keys.heartbeats, self.token, 1)
+                self.client.send("HINCRBY", self.keys.heartbeats, self.token, 1)
 
     def give_back(self) -> None:
         """Give all partitions back at once, and close the connection.

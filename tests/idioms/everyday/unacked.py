@@ -36,7 +36,7 @@ def any_order() -> list[int]:
 
 
 class Family(scrapy.Spider):
-    """A page with volatile children, told apart by their paths alone."""
+    """A page with volatile children, distinguished by their paths alone."""
 
     start_urls = [SITE + "/star"]
     done = PerRun(0)

@@ -1,4 +1,4 @@
-"""Joining: how a worker comes to partitions of a crawl on Redis, if it may."""
+"""Handshake: how a worker comes to partitions of a crawl on Redis, if it may."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def say_who(session: Session, held: HeldFrontier) -> None:
 
 
 async def _get_partition(session: Session, held: HeldFrontier) -> None:
-    since, told = monotonic(), False
+    since, reported = monotonic(), False
     while True:
         try:
             if held.join():
@@ -138,8 +138,8 @@ async def _get_partition(session: Session, held: HeldFrontier) -> None:
             say_who(session, held)
         if not session.crawler.crawling:
             raise StoreError("the crawl was stopped before it had any partition")
-        if not told and monotonic() - since > SOON:
-            told = True
+        if not reported and monotonic() - since > SOON:
+            reported = True
             logger.info(
                 "Other workers have all partitions of %(crawl)s: waiting until one"
                 " gives some away, or its lease has ended",

@@ -1,4 +1,4 @@
-"""Admission: which job a crawl continues, if any, and how it is refused.
+"""Preflight: which job a crawl continues, if any, and how it is refused.
 
 Some commands of Scrapy only try something, such as ``scrapy check``, ``fetch``,
 ``shell`` and ``parse``. They, and every run of Scrapy's ``DefaultSpider``, leave the

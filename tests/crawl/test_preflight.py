@@ -17,7 +17,7 @@ from scrapy.crawler import Crawler
 from support.jobs import run_script
 from support.site import Pages, Site, links
 
-from bloomdupe.crawl.admission import expanded
+from bloomdupe.crawl.preflight import expanded
 from bloomdupe.errors import SettingError
 from bloomdupe.inside_scrapy import private_names
 from bloomdupe.inside_scrapy.private_names import missing
@@ -29,14 +29,14 @@ ADDONS = {{"bloomdupe.Addon": 500}}
 JOBDIR = {jobdir!r}
 FEEDS = {{"items.jsonl": {{"format": "jsonlines", "overwrite": True}}}}
 BLOOMDUPE_EXPECTED_URLS = 10_000
-SPIDER_MODULES = ["spiders.admission"]
+SPIDER_MODULES = ["spiders.preflight"]
 TELNETCONSOLE_ENABLED = False
 LOG_LEVEL = "INFO"
 """
 
 SCRIPT = """
 import scrapy.crawler, scrapy.utils.project
-from spiders.admission import Second
+from spiders.preflight import Second
 process = scrapy.crawler.{process}(scrapy.utils.project.get_project_settings())
 crawling = process.crawl(Second)
 process.start()
@@ -167,7 +167,7 @@ def test_a_setting_that_cannot_be_is_refused_in_one_line(
 
 STOP = ("-s", "CLOSESPIDER_PAGECOUNT=3")
 SCRAPYS = ("-s", "SCHEDULER=scrapy.core.scheduler.Scheduler")
-OWN = ("-s", "SCHEDULER=spiders.admission.OwnScheduler")
+OWN = ("-s", "SCHEDULER=spiders.preflight.OwnScheduler")
 """A project's own scheduler, derived from bloomdupe's."""
 
 
