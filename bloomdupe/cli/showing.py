@@ -210,7 +210,7 @@ def size(options: Namespace) -> Answer:
         "bits_per_key_optimal": sizing.optimal_bits_per_key(fpp),
         "bits_per_key": shape.bits_per_key,
         "hashes": shape.hashes,
-        "pages": shape.pages,
+        "blocks": shape.blocks,
         "memory_bytes": shape.memory,
         "memory_bytes_mapped": most_memory(shape),
         "disk_bytes": shape.bits // 8,

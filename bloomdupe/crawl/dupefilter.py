@@ -239,7 +239,7 @@ class BloomDupeFilter(BaseDupeFilter):
         elif settings.directory is not None:
             place = near(str(settings.directory))
         shape = parameters.geometry(0)
-        full = shape.bits // 8 if filter_.keeps_pages else most_memory(shape)
+        full = shape.bits // 8 if filter_.keeps_blocks else most_memory(shape)
         logger.info(
             "Duplicate filter: %(capacity)s expected URLs, false-positive probability"
             " %(fpp)g, %(megabytes).1f MB of memory when full%(mapped)s; %(seen)s URLs"
@@ -249,8 +249,8 @@ class BloomDupeFilter(BaseDupeFilter):
                 "fpp": parameters.fpp,
                 "megabytes": full / 1e6,
                 "mapped": ""
-                if filter_.keeps_pages
-                else ", its pages in the data file (BLOOMDUPE_FILTER_MEMORY)",
+                if filter_.keeps_blocks
+                else ", its blocks in the data file (BLOOMDUPE_FILTER_MEMORY)",
                 "seen": f"{len(filter_):,}",
                 "place": place,
             },

@@ -3,6 +3,6 @@
 ``bloom`` is the filter, made of ``contents`` and ``layer``; ``redis_filter`` is a
 filter that a URL names. ``parameters`` are checked once; ``sizing`` and ``hashing`` are
 arithmetic.
-Nothing here knows Scrapy. The pages are kept in ``store``; ``frontier``,
+Nothing here knows Scrapy. The blocks are kept in ``store``; ``frontier``,
 ``crawl`` and ``cli`` use this package.
 """

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 # Bound once: the hot path calls them for every key.
 _digest = hashing.digest
-_page_hash = hashing.page_hash
+_block_hash = hashing.block_hash
 
 
 class _Closed(list[Any]):
-    """Stands in the place of a closed filter's pages."""
+    """Stands in the place of a closed filter's blocks."""
 
     def __getitem__(self, number: object) -> NoReturn:
         raise StoreError("the filter is closed; open it again")
@@ -66,7 +66,7 @@ class BloomFilter:
 
     __hash__ = None  # type: ignore[assignment]
 
-    _pages: list[bitarray | None]
+    _blocks: list[bitarray | None]
 
     def __init__(
         self,
@@ -123,10 +123,10 @@ class BloomFilter:
         and against ``identity`` (names and texts of the caller's own, such as the
         spider): a difference raises
         :class:`~bloomdupe.errors.StoreMismatchError`, which prints both.
-        ``memory`` is the number of bytes that its pages may take in memory (None: a
+        ``memory`` is the number of bytes that its blocks may take in memory (None: a
         quarter of the machine's memory). Layers that do not fit answer from the data
         file, which the operating system keeps in its page cache: that takes two to
-        three times the time, and memory only for keys that are not in their pages yet.
+        three times the time, and memory only for keys that are not in their blocks yet.
         ``readonly`` looks at the last checkpoint, also while another process
         writes. Unless it was closed well and has not changed since, an existing
         store is checked first (docs/how-it-works.md). On a network file system only
@@ -164,7 +164,7 @@ class BloomFilter:
                 self._contents.checkpoint()
         finally:
             store.close()
-            self._pages = _Closed()
+            self._blocks = _Closed()
 
     def __enter__(self) -> Self:
         return self
@@ -186,7 +186,7 @@ class BloomFilter:
         if type(key) is not bytes:
             key = hashing.as_bytes(key)
         first = _digest(self.key + key)
-        hashed = _page_hash(first)
+        hashed = _block_hash(first)
         # Locals first: CPython cannot specialize `self._head(first)`.
         head = self._head
         tail = self._tail
@@ -194,11 +194,11 @@ class BloomFilter:
             where = [*head(first)]
         else:
             where = [*head(first), *tail(_digest(first))]
-        number = hashed % self._page_count
-        page = self._pages[number]
-        if page is None:
-            page = self._load(number, first, where)
-        if (page[where[0]] and page[where].all()) or (
+        number = hashed % self._block_count
+        block = self._blocks[number]
+        if block is None:
+            block = self._load(number, first, where)
+        if (block[where[0]] and block[where].all()) or (
             self._guarded and self._guard(where, hashed, first)
         ):
             if not (exact or self.exact) or self._contents.has_exact(key):
@@ -206,7 +206,7 @@ class BloomFilter:
             self._contents.add_exact(key)
         elif exact or self.exact:
             self._contents.add_exact(key)
-        page[where] = 1
+        block[where] = 1
         pending = self._pending
         pending.append(first)
         if len(pending) >= self._room:
@@ -239,19 +239,19 @@ class BloomFilter:
         if type(key) is not bytes:
             key = hashing.as_bytes(key)
         first = _digest(self.key + key)
-        hashed = _page_hash(first)
+        hashed = _block_hash(first)
         head = self._head
         tail = self._tail
         if tail is None:
             where = [*head(first)]
         else:
             where = [*head(first), *tail(_digest(first))]
-        number = hashed % self._page_count
-        page = self._pages[number]
-        if page is None:
-            page = self._load(number, first, where)
+        number = hashed % self._block_count
+        block = self._blocks[number]
+        if block is None:
+            block = self._load(number, first, where)
         if not (
-            page[where[0]] and page[where[self._other]] and page[where].all()
+            block[where[0]] and block[where[self._other]] and block[where].all()
         ) and not (self._older and self._in_older(where, hashed, first)):
             return False
         if exact or self.exact:
@@ -271,12 +271,12 @@ class BloomFilter:
     def _in_older(self, where: list[int], hashed: int, first: bytes) -> bool:
         """Whether an older layer has a key; its positions are a part of ``where``."""
         start, other = where[0], where[self._other]
-        for pages, count, hashes, load in self._older:
-            page = pages[hashed % count]
-            if page is None:
-                page = load(hashed % count, first, where)
+        for blocks, count, hashes, load in self._older:
+            block = blocks[hashed % count]
+            if block is None:
+                block = load(hashed % count, first, where)
             # Most keys that are not here fail at one of two positions.
-            if page[start] and page[other] and page[where[:hashes]].all():
+            if block[start] and block[other] and block[where[:hashes]].all():
                 return True
         return False
 
@@ -309,15 +309,15 @@ class BloomFilter:
             pending, left = 0, newest.geometry.capacity
         # Newest first: it is the largest, and has most of the keys.
         self._older = [
-            (layer.pages, len(layer.pages), layer.geometry.hashes, layer.load)
+            (layer.blocks, len(layer.blocks), layer.geometry.hashes, layer.load)
             for layer in self._contents.layers[-2::-1]
         ]
         # A second position that a key has in every layer.
         self._other = min(self._contents.layers[0].geometry.hashes, hashing.FIELDS) - 1
         self._guarded = bool(self._older) or readonly
         self._pending = newest.pending
-        self._pages = newest.pages
-        self._page_count = len(newest.pages)
+        self._blocks = newest.blocks
+        self._block_count = len(newest.blocks)
         self._head = newest.head
         self._tail = newest.tail
         self._load = newest.load
@@ -416,7 +416,7 @@ class BloomFilter:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that the pages loaded so far take."""
+        """Bytes that the blocks loaded so far take."""
         return sum(layer.memory_bytes() for layer in self._contents.layers)
 
     @property
@@ -425,9 +425,9 @@ class BloomFilter:
         return 0 if self._store is None else self._store.disk_bytes()
 
     @property
-    def keeps_pages(self) -> bool:
-        """Whether its newest layer keeps pages in memory; see ``memory``."""
-        return self._contents.newest.keeps_pages
+    def keeps_blocks(self) -> bool:
+        """Whether its newest layer keeps blocks in memory; see ``memory``."""
+        return self._contents.newest.keeps_blocks
 
     def current_fpp(self) -> float:
         """Return the rate calculated from the present number of keys."""
@@ -445,7 +445,7 @@ class BloomFilter:
         )
 
     def info(self) -> FilterInfo:
-        """Return the given, counted and calculated figures; no page is read."""
+        """Return the given, counted and calculated figures; no block is read."""
         return FilterInfo.of(
             None if self._store is None else str(self._store.path),
             self.parameters,

@@ -15,11 +15,11 @@ from bloomdupe.filter.parameters import Parameters
 from bloomdupe.filter.sizing import Geometry, expected_loss
 from bloomdupe.printable import logger_of
 from bloomdupe.store.format import (
+    BLOCKS,
     EXACT,
     JOURNAL,
     JOURNAL_KEY,
     META,
-    PAGES,
     JournalEntry,
     journal_record,
     meta_records,
@@ -51,14 +51,14 @@ MAX_EXACT_PENDING = 1_000
 LMDB keeps the dirty pages of a transaction in memory."""
 
 MAX_SWEEP = 128
-"""Pages (8 kB each) that one checkpoint writes at most."""
+"""Blocks (8 kB each) that one checkpoint writes at most."""
 
 MIN_SWEEP = 8
-"""Pages that are due before a checkpoint writes any: together they share the cost
+"""Blocks that are due before a checkpoint writes any: together they share the cost
 of the B-tree pages above them."""
 
 ROUND = 1 << 32
-"""A round of the sweep in ``swept``; the page where it stands is the rest."""
+"""A round of the sweep in ``swept``; the block where it stands is the rest."""
 
 
 def empty_record(parameters: Parameters, journal_end: int = 0) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def empty_record(parameters: Parameters, journal_end: int = 0) -> dict[str, Any]
     return {
         "layers": [[*parameters.geometry(0), 0]],
         "swept": 0,
-        "pages": 0,
+        "blocks": 0,
         "journal_end": journal_end,
         "journal_entries": 0,
         "exact": 0,
@@ -82,20 +82,20 @@ def counts_of(record: dict[str, Any]) -> Counts:
 class Contents:
     """Layers, exact keys and counts, and the changes since the last checkpoint.
 
-    **Journal and sweep.** A new key dirties a page of 8 kB for 4 bytes of news. So
+    **Journal and sweep.** A new key dirties a block of 8 kB for 4 bytes of news. So
     a checkpoint appends the new digests (16 bytes) to a journal, and a *sweep*
-    goes round and round over the pages of all layers, like the hand of a clock, a few
-    pages per checkpoint, and writes those that changed. The hand's speed follows the
+    goes round and round over the blocks of all layers, like the hand of a clock, a few
+    blocks per checkpoint, and writes those that changed. The hand's speed follows the
     number of new keys: one round per :func:`backlog_limit` of them. When it has gone
     round once since a journal entry was written, the entry's digests are all in
-    stored pages, and the entry goes. So the journal never holds much more than that
+    stored blocks, and the entry goes. So the journal never holds much more than that
     many digests, every transaction is small, and nothing stalls.
 
     The store's record ``filter`` is a JSON object:
 
-    ``layers``           capacity, fpp, hashes, pages and keys of each, oldest first
-    ``swept``            rounds of the sweep, times :data:`ROUND`, and pages since
-    ``pages``            pages stored
+    ``layers``           capacity, fpp, hashes, blocks and keys of each, oldest first
+    ``swept``            rounds of the sweep, times :data:`ROUND`, and blocks since
+    ``blocks``            blocks stored
     ``journal_end``      sequence number of the next journal entry
     ``journal_entries``  entries in the journal
     ``exact``            identities exact
@@ -108,7 +108,7 @@ class Contents:
         """Read a filter from its store, or begin a filter in memory (None).
 
         Of a store's layers, the first layers that fit into ``memory`` bytes together
-        keep their pages in memory. All layers of a remote store do.
+        keep their blocks in memory. All layers of a remote store do.
         """
         self.parameters = parameters
         self.store = store
@@ -130,14 +130,14 @@ class Contents:
         self._journal: deque[tuple[int, int]] = deque()
         """Of each entry, oldest first: sequence, and ``swept`` when it was written."""
         self._debt = 0.0
-        """Pages that the sweep is behind."""
+        """Blocks that the sweep is behind."""
 
     def _restore(self, store: Store) -> None:
         with store.snapshot() as snapshot:
             record = snapshot.record(RECORD)
             if record is None:
                 raise store.damaged("the record of the filter is missing")
-            snapshot.expect_entries(PAGES, record["pages"])
+            snapshot.expect_entries(BLOCKS, record["blocks"])
             snapshot.expect_entries(JOURNAL, record["journal_entries"])
             snapshot.expect_entries(EXACT, record["exact"])
             self._begin(record)
@@ -176,7 +176,7 @@ class Contents:
         used = sum(layer.geometry.memory for layer in self.layers)
         store = self.store
         fits = store is None or store.remote or used + shape.memory <= self._memory
-        self.layers.append(Layer(len(self.layers), shape, store, keeps_pages=fits))
+        self.layers.append(Layer(len(self.layers), shape, store, keeps_blocks=fits))
         return self.newest
 
     def same_bits(self, others: Contents) -> bool:
@@ -185,10 +185,10 @@ class Contents:
             self.parameters == others.parameters
             and len(self.layers) == len(others.layers)
             and all(
-                page == other
+                block == other
                 for layer, match in zip(self.layers, others.layers, strict=True)
-                for page, other in zip(
-                    layer.all_pages(), match.all_pages(), strict=True
+                for block, other in zip(
+                    layer.all_blocks(), match.all_blocks(), strict=True
                 )
             )
         )
@@ -249,8 +249,8 @@ class Contents:
 
     @property
     def _ring(self) -> int:
-        """Pages of all layers."""
-        return sum(layer.geometry.pages for layer in self.layers)
+        """Blocks of all layers."""
+        return sum(layer.geometry.blocks for layer in self.layers)
 
     def checkpoint(self) -> None:
         """Make all changes durable in one transaction, where there is a store."""
@@ -275,7 +275,7 @@ class Contents:
     ) -> Part:
         """Return the part of the next checkpoint, and change nothing.
 
-        ``everything`` sweeps as many pages as one transaction may hold; ``then`` is
+        ``everything`` sweeps as many blocks as one transaction may hold; ``then`` is
         called at the end. A part that was prepared before, and was not committed, must
         not be committed any more.
         """
@@ -299,7 +299,7 @@ class Contents:
         after = {
             "layers": [[*shape, keys] for shape, keys in self.counts],
             "swept": swept,
-            "pages": record["pages"] + sum(write.is_new for write in writes),
+            "blocks": record["blocks"] + sum(write.is_new for write in writes),
             "journal_end": end + len(entries),
             "journal_entries": len(journal) + len(entries) - len(gone),
             "exact": record["exact"] + len(identities),
@@ -325,13 +325,13 @@ class Contents:
         journaled |= {JOURNAL_KEY.pack(one): None for one in gone}
         changes: dict[bytes, Changes] = {
             JOURNAL: journaled,
-            PAGES: dict(one.record for one in writes if one.value),
+            BLOCKS: dict(one.record for one in writes if one.value),
             META: meta_records({RECORD: after}),
         }
         return Part(changes=changes, exact=identities, done=done)
 
     def _sweep(self, due: int) -> tuple[int, int, list[Write]]:
-        """Return pages passed, ``swept`` then, and what is to be written of them."""
+        """Return blocks passed, ``swept`` then, and what is to be written of them."""
         rounds, hand = divmod(self._record["swept"], ROUND)
         passed, ring = 0, self._ring
         writes: list[Write] = []
@@ -348,19 +348,19 @@ class Contents:
         return passed, rounds * ROUND + hand, writes
 
     def _place(self, hand: int) -> tuple[Layer, int]:
-        """Return layer and number of a page among those of all layers."""
+        """Return layer and number of a block among those of all layers."""
         for layer in self.layers:
-            if hand < layer.geometry.pages:
+            if hand < layer.geometry.blocks:
                 return layer, hand
-            hand -= layer.geometry.pages
-        raise ValueError("there are not so many pages")
+            hand -= layer.geometry.blocks
+        raise ValueError("there are not so many blocks")
 
     def fold(self) -> None:
-        """Write every changed page, slice by slice; this empties the journal."""
+        """Write every changed block, slice by slice; this empties the journal."""
         if self.store is None:
             return
         # Pending keys go into the journal first: written on the way, they would be
-        # newer than the pages that are written by then.
+        # newer than the blocks that are written by then.
         self.checkpoint()
         goal = self._record["swept"] + ROUND
         while self._record["swept"] < goal:
@@ -371,7 +371,7 @@ class Contents:
         record = empty_record(self.parameters, self._record["journal_end"])
         if self.store is not None:
             changes = {META: meta_records({RECORD: record})}
-            self.store.commit(Part(cleared=(PAGES, JOURNAL, EXACT), changes=changes))
+            self.store.commit(Part(cleared=(BLOCKS, JOURNAL, EXACT), changes=changes))
         self._begin(record)
 
 
@@ -464,7 +464,7 @@ def info_of_records(
 ) -> FilterInfo:
     """Return the figures of one filter in a store, or of several that share the keys.
 
-    No page and no journal is read. See :class:`Contents` for the records.
+    No block and no journal is read. See :class:`Contents` for the records.
     """
     return FilterInfo.of(
         path,

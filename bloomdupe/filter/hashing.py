@@ -1,13 +1,13 @@
-"""Hashing: from a key to a page and to k bit positions in it.
+"""Hashing: from a key to a block and to k bit positions in it.
 
 Frozen by the vectors of its test: a change here makes every existing store unreadable.
 
 1. ``digest = murmur3_x64_128(secret + key)``, 16 bytes. The secret is drawn at
    random for each store, so no stranger can compute which bits a key sets.
-2. ``page = murmur3_32(digest) mod pages``.
+2. ``block = murmur3_32(digest) mod blocks``.
 3. Positions are the digest's eight 16-bit little-endian fields. If k > 8, eight
    more come from ``murmur3_x64_128(digest)``, and so on. They are independent:
-   double hashing within a page of this size costs 50 % at p = 1e-4 and 27 times p
+   double hashing within a block of this size costs 50 % at p = 1e-4 and 27 times p
    at 1e-6.
 
 Everything follows from the 16-byte digest, so a journal need not keep more of a key.
@@ -39,8 +39,8 @@ FIELDS = 8
 digest: Callable[[bytes], bytes] = mmh3_x64_128_digest
 """``digest(secret + key)``: 16 bytes; also the next digest of a digest."""
 
-page_hash: Callable[[bytes], int] = mmh3_32_uintdigest
-"""``page_hash(digest)``: 32 bits, independent of the positions."""
+block_hash: Callable[[bytes], int] = mmh3_32_uintdigest
+"""``block_hash(digest)``: 32 bits, independent of the positions."""
 
 
 def new_secret() -> bytes:

@@ -3,7 +3,7 @@
 -- KEYS[1]  the head
 -- ARGV[1]  its expected `made`; empty: there is no head
 -- ARGV[2]  its expected `layers`
--- ARGV[3]  'clear': all pages are deleted; empty: they stay
+-- ARGV[3]  'clear': all blocks are deleted; empty: they stay
 -- then     fields and values to set
 --
 -- Returns whether it was changed, 1 or 0, and its fields and values now.
@@ -17,7 +17,7 @@ if ARGV[3] == 'clear' then
   for number = 0, layers - 1 do
     local shape = cjson.decode(redis.call('HGET', head, 'layer:' .. number))
     local prefix = head .. ':' .. made .. ':' .. number .. ':'
-    for page = 0, shape.pages - 1 do redis.call('UNLINK', prefix .. page) end
+    for block = 0, shape.blocks - 1 do redis.call('UNLINK', prefix .. block) end
     redis.call('HDEL', head, 'layer:' .. number, 'keys:' .. number)
   end
 end

@@ -10,18 +10,18 @@ from bitarray import bitarray
 
 from bloomdupe.filter.hashing import (
     DIGEST_BYTES,
+    block_hash,
     head_of_positions,
-    page_hash,
     positions,
     tail_of_positions,
 )
-from bloomdupe.filter.sizing import PAGE_BITS, POSITIONS
+from bloomdupe.filter.sizing import BLOCK_BITS, POSITIONS
 from bloomdupe.store.format import (
+    BLOCK_BYTES,
+    BLOCK_KEY,
+    BLOCKS,
     CHECKSUM_BYTES,
-    PAGE_BYTES,
-    PAGE_KEY,
-    PAGES,
-    page_value,
+    block_value,
     sum_of,
 )
 from bloomdupe.store.progress import reported
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
     from bloomdupe.filter.sizing import Geometry
     from bloomdupe.store.store import Store
 
-BEYOND = b"\xff" * (POSITIONS // 8 - PAGE_BYTES)
-"""The positions past a page's end: always set, so they decide nothing."""
+BEYOND = b"\xff" * (POSITIONS // 8 - BLOCK_BYTES)
+"""The positions past a block's end: always set, so they decide nothing."""
 
-SAMPLED_PAGES = 1_024
-"""Pages looked at for a layer's fill. All pages are alike, and so many hold 67
+SAMPLED_BLOCKS = 1_024
+"""Blocks looked at for a layer's fill. All blocks are alike, and so many hold 67
 million bits: the standard error is below 0.01 percentage points."""
 
 MIN_BACKLOG = 4_096
 MAX_BACKLOG = 1_000_000
 
 NEWS_BYTES = 150
-"""Memory that the news of a page take, besides 16 bytes a digest: a bytes object, its
+"""Memory that the news of a block take, besides 16 bytes a digest: a bytes object, its
 number, and their place in a dictionary (measured on CPython 3.11: 130 to 150)."""
 
-PAGE_ENTRY_BYTES = 16
-"""Memory for each page: an empty place in a list, and the page's checksum."""
+BLOCK_ENTRY_BYTES = 16
+"""Memory for each block: an empty place in a list, and the block's checksum."""
 
 _each_digest = Struct(f"{DIGEST_BYTES}s").iter_unpack
 
@@ -58,21 +58,21 @@ def backlog_limit(shape: Geometry) -> int:
 
 
 def most_memory(shape: Geometry) -> int:
-    """Return how many bytes a layer takes at most, about, if it keeps no pages."""
+    """Return how many bytes a layer takes at most, about, if it keeps no blocks."""
     news = backlog_limit(shape)
     return (
         news * DIGEST_BYTES
-        + min(news, shape.pages) * NEWS_BYTES
-        + shape.pages * PAGE_ENTRY_BYTES
+        + min(news, shape.blocks) * NEWS_BYTES
+        + shape.blocks * BLOCK_ENTRY_BYTES
     )
 
 
 class _NewPage(bitarray):
-    """A page that answers "new". A key that is added to it becomes news."""
+    """A block that answers "new". A key that is added to it becomes news."""
 
     news: dict[int, bytes]
     key: tuple[int, bytes]
-    """The page that it stands for, and the digest that was asked about."""
+    """The block that it stands for, and the digest that was asked about."""
 
     def __setitem__(self, where: object, value: object) -> None:
         """Set no bit; remember the digest."""
@@ -81,38 +81,38 @@ class _NewPage(bitarray):
 
 
 SEEN = bitarray(b"\xff" * (POSITIONS // 8), endian="little")
-"""A page that answers "seen"."""
+"""A block that answers "seen"."""
 
 
 class Write(NamedTuple):
-    """A page that a checkpoint writes."""
+    """A block that a checkpoint writes."""
 
     layer: Layer
     number: int
     value: bytes
-    """Empty if the stored page has all of it."""
+    """Empty if the stored block has all of it."""
     is_new: bool
-    """Whether no page is stored yet."""
+    """Whether no block is stored yet."""
     news: int
     """Bytes of its news that are in it."""
 
     @property
     def record(self) -> tuple[bytes, bytes]:
         """Key and value in the store."""
-        key = PAGE_KEY.pack(self.layer.number, self.number)
+        key = BLOCK_KEY.pack(self.layer.number, self.number)
         return key, self.value[CHECKSUM_BYTES:]
 
 
 class Layer:
-    """Pages of bits, which are in memory from the first touch on.
+    """Blocks of bits, which are in memory from the first touch on.
 
-    A layer that does not keep its pages answers from LMDB's map of the data file: the
+    A layer that does not keep its blocks answers from LMDB's map of the data file: the
     operating system keeps in its page cache as many pages as fit, and takes the memory
-    back when a program needs it. In the process are only the *news* of each page, the
-    digests that the stored page does not have yet. A key is in such a layer if its
-    digest is among the news of its page, or all its bits are set in the stored page.
+    back when a program needs it. In the process are only the *news* of each block, the
+    digests that the stored block does not have yet. A key is in such a layer if its
+    digest is among the news of its block, or all its bits are set in the stored block.
 
-    The digests of the journal are news, too, until their page is loaded or written. So
+    The digests of the journal are news, too, until their block is loaded or written. So
     opening a huge layer does not load it.
     """
 
@@ -122,12 +122,12 @@ class Layer:
         geometry: Geometry,
         store: Store | None = None,
         *,
-        keeps_pages: bool = True,
+        keeps_blocks: bool = True,
     ) -> None:
         self.number = number
         self.geometry = geometry
-        self.keeps_pages = keeps_pages
-        self.pages: list[bitarray | None] = [None] * geometry.pages
+        self.keeps_blocks = keeps_blocks
+        self.blocks: list[bitarray | None] = [None] * geometry.blocks
         self.keys = 0
         """Keys added and durable."""
         self.pending: list[bytes] = []
@@ -136,96 +136,97 @@ class Layer:
         self.tail = tail_of_positions(geometry.hashes)
         self._store = store
         self._news: dict[int, bytes] = {}
-        # Checksum of each page that was read, as it stands on disk; 0: not there.
-        self._sums = array("Q", bytes(8 * geometry.pages) if store else b"")
+        # Checksum of each block that was read, as it stands on disk; 0: not there.
+        self._sums = array("Q", bytes(8 * geometry.blocks) if store else b"")
         self._new = _NewPage(bytes(POSITIONS // 8), endian="little")
         self._new.news = self._news
 
     def replay(self, digests: bytes) -> None:
         """Take in the digests of a journal entry."""
-        pages, news = self.geometry.pages, self._news
+        blocks, news = self.geometry.blocks, self._news
         for (first,) in _each_digest(digests):
-            page = page_hash(first) % pages
-            news[page] = news.get(page, b"") + first
+            block = block_hash(first) % blocks
+            news[block] = news.get(block, b"") + first
 
     def load(self, number: int, first: bytes, where: list[int]) -> bitarray:
-        """Return a page that is not in memory, to ask it about a key, or to add it.
+        """Return a block that is not in memory, to ask it about a key, or to add it.
 
         ``first`` is the digest of the key, ``where`` its positions, which may be more
-        than those of this layer. The page may answer for this key only.
+        than those of this layer. The block may answer for this key only.
         """
-        if self.keeps_pages:
-            return self.page(number)
+        if self.keeps_blocks:
+            return self.block(number)
         # A hot path. Most of its time goes to the search in LMDB's tree, whose pages
-        # are seldom in the processor's cache. Copying a page, or a bitarray of it,
+        # are seldom in the processor's cache. Copying a block, or a bitarray of it,
         # would take longer than a look at one or two bytes, where most new keys fail.
         news = self._news.get(number)
         # Found across a boundary of two digests: as likely as two equal digests.
         if news is not None and first in news:
             return SEEN
-        assert self._store is not None  # noqa: S101 - pages in memory are kept
+        assert self._store is not None  # noqa: S101 - blocks in memory are kept
         if self._store.readonly:
-            # A transaction that is kept would keep the writer from using pages again.
+            # A transaction that is kept would keep the writer from using LMDB's pages
+            # again.
             return self._read(number)
-        value = self._store.now.page(self.number, number)
+        value = self._store.now.block(self.number, number)
         new = self._new
         new.key = (number, first)
         if value is None:
             return new
         if not self._sums[number]:
-            self._read(number)  # once: it compares the page with its checksum
+            self._read(number)  # once: it compares the block with its checksum
         where = where[: self.geometry.hashes]
         for position in where[:2]:
-            if position < PAGE_BITS and not (
+            if position < BLOCK_BITS and not (
                 value[CHECKSUM_BYTES + (position >> 3)] >> (position & 7) & 1
             ):
                 return new
         bits = bitarray(buffer=value[CHECKSUM_BYTES:], endian="little")
         try:
             found = bits[where].all()
-        except IndexError:  # a position past the end of the page, which is always set
-            found = bits[[one for one in where if one < PAGE_BITS]].all()
+        except IndexError:  # a position past the end of the block, which is always set
+            found = bits[[one for one in where if one < BLOCK_BITS]].all()
         return SEEN if found else new
 
-    def page(self, number: int) -> bitarray:
-        """Return a page to change, loading it when needed."""
-        page = self.pages[number]
-        if page is None:
-            page = self.pages[number] = self._read(number)
+    def block(self, number: int) -> bitarray:
+        """Return a block to change, loading it when needed."""
+        block = self.blocks[number]
+        if block is None:
+            block = self.blocks[number] = self._read(number)
             self._news.pop(number, None)
-        return page
+        return block
 
     def _read(self, number: int) -> bitarray:
-        """Read a page, and put its news into it."""
-        page = bitarray(endian="little")
-        bits = bytes(PAGE_BYTES)
+        """Read a block, and put its news into it."""
+        block = bitarray(endian="little")
+        bits = bytes(BLOCK_BYTES)
         if self._store is not None:
             with self._store.snapshot() as snapshot:
-                value = snapshot.value(PAGES, PAGE_KEY.pack(self.number, number))
+                value = snapshot.value(BLOCKS, BLOCK_KEY.pack(self.number, number))
                 if value is not None:
                     bits = bytes(value[CHECKSUM_BYTES:])
                     self._sums[number] = sum_of(value)
         # In one step: a bitarray that grows takes 6 % more than it needs.
-        page.frombytes(bits + BEYOND)
+        block.frombytes(bits + BEYOND)
         for (first,) in _each_digest(self._news.get(number, b"")):
-            page[positions(first, self.geometry.hashes)] = 1
-        return page
+            block[positions(first, self.geometry.hashes)] = 1
+        return block
 
     def peek(self, number: int) -> bitarray:
-        """Return a page without keeping it in memory."""
-        page = self.pages[number]
-        return self._read(number) if page is None else page
+        """Return a block without keeping it in memory."""
+        block = self.blocks[number]
+        return self._read(number) if block is None else block
 
-    def all_pages(self) -> Iterator[bitarray]:
-        """Iterate over all pages without keeping them in memory."""
-        return map(self.peek, range(len(self.pages)))
+    def all_blocks(self) -> Iterator[bitarray]:
+        """Iterate over all blocks without keeping them in memory."""
+        return map(self.peek, range(len(self.blocks)))
 
     def fill(self) -> float:
-        """Share of the bits that are set, from at most 2,048 evenly spread pages."""
-        total = len(self.pages)
-        numbers = range(0, total, max(1, total // SAMPLED_PAGES))
-        ones = sum(page.count(1, 0, PAGE_BITS) for page in map(self.peek, numbers))
-        return float(ones / (len(numbers) * PAGE_BITS))
+        """Share of the bits that are set, from at most 2,048 evenly spread blocks."""
+        total = len(self.blocks)
+        numbers = range(0, total, max(1, total // SAMPLED_BLOCKS))
+        ones = sum(block.count(1, 0, BLOCK_BITS) for block in map(self.peek, numbers))
+        return float(ones / (len(numbers) * BLOCK_BITS))
 
     def merge(self, other: Layer, other_keys: int) -> None:
         """Add everything that is in a layer of the same shape.
@@ -234,51 +235,51 @@ class Layer:
         from the bits, within what is possible.
         """
         task = f"Joining layer {other.number} of a filter"
-        pages = reported(other.all_pages(), task, len(other.pages), "pages")
-        for number, theirs in enumerate(pages):
-            mine = self.page(number)
+        blocks = reported(other.all_blocks(), task, len(other.blocks), "blocks")
+        for number, theirs in enumerate(blocks):
+            mine = self.block(number)
             mine |= theirs
         estimate = self.geometry.keys_for_fill(self.fill())
         least, most = max(self.keys, other_keys), self.keys + other_keys
         self.keys = round(max(least, min(most, estimate)))
 
     def memory_bytes(self) -> int:
-        """Bytes that pages and news take, about."""
-        size = sum(page.nbytes for page in self.pages if page is not None)
-        if not self.keeps_pages:
+        """Bytes that blocks and news take, about."""
+        size = sum(block.nbytes for block in self.blocks if block is not None)
+        if not self.keeps_blocks:
             size += sum(map(len, self._news.values())) + len(self._news) * NEWS_BYTES
-            size += len(self.pages) * PAGE_ENTRY_BYTES
+            size += len(self.blocks) * BLOCK_ENTRY_BYTES
         return size
 
     # Reaching the disk
 
     def write(self, number: int) -> Write | None:
-        """Return what is to be written of a page; None if it has not changed."""
+        """Return what is to be written of a block; None if it has not changed."""
         news = len(self._news.get(number, b""))
-        page = self.pages[number]
-        if page is None and not news:
+        block = self.blocks[number]
+        if block is None and not news:
             return None
         value = self._value(number, self.peek(number))
         before = self._sums[number]
         if sum_of(value) != before:
             return Write(self, number, value, before == 0, news)
-        if not self.keeps_pages:
-            self.pages[number] = None
+        if not self.keeps_blocks:
+            self.blocks[number] = None
         return Write(self, number, b"", is_new=False, news=news) if news else None
 
     def written(self, write: Write) -> None:
-        """Take note that a page is durable; there may be further news by now."""
+        """Take note that a block is durable; there may be further news by now."""
         number, value = write.number, write.value
         if value:
             self._sums[number] = sum_of(value)
         news = self._news.pop(number, b"")[write.news :]
         if news:
             self._news[number] = news
-        page = self.pages[number]
-        if self.keeps_pages or page is None:
+        block = self.blocks[number]
+        if self.keeps_blocks or block is None:
             return
-        if self._value(number, page) == value:
-            self.pages[number] = None
+        if self._value(number, block) == value:
+            self.blocks[number] = None
 
-    def _value(self, number: int, page: bitarray) -> bytes:
-        return page_value(self.number, number, memoryview(page))
+    def _value(self, number: int, block: bitarray) -> bytes:
+        return block_value(self.number, number, memoryview(block))

@@ -1,4 +1,4 @@
-"""Parameters: the arguments of a filter, checked once; and the memory for its pages."""
+"""Parameters: the arguments of a filter, checked once; and memory for its blocks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bloomdupe.errors import (
 )
 from bloomdupe.filter import hashing
 from bloomdupe.filter.sizing import (
-    PAGE_BITS,
+    BLOCK_BITS,
     check_capacity,
     check_fpp,
     check_integer,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 URL = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*://")
 DEFAULT_FPP = 1e-6
 SHARE = 4
-"""By default, the pages of a filter take at most one byte in so many."""
+"""By default, the blocks of a filter take at most one byte in so many."""
 MOST_BYTES = 1e18
 
 
@@ -45,7 +45,7 @@ def machine_memory() -> int:
 def check_memory(value: object, name: str = "memory") -> int | None:
     """Return a number of bytes (None: the default), or raise :class:`SettingError`."""
     expected = (
-        "a whole number of bytes, such as 300_000_000, or 0 to keep no page in memory"
+        "a whole number of bytes, such as 300_000_000, or 0 to keep no block in memory"
     )
     return (
         None if value is None else check_integer(value, name, 0, MOST_BYTES, expected)
@@ -139,7 +139,7 @@ class Parameters:
         return {
             "written_by": f"bloomdupe {__version__}",
             "hash": hashing.NAME,
-            "page_bits": PAGE_BITS,
+            "block_bits": BLOCK_BITS,
             **asdict(self),
             "key": self.key.hex(),
             "identity": identity,
@@ -148,7 +148,7 @@ class Parameters:
     @classmethod
     def from_header(cls, header: dict[str, Any], path: Path | str) -> Parameters:
         """Read a store's header; refuse a header that this version cannot handle."""
-        for name, ours in (("hash", hashing.NAME), ("page_bits", PAGE_BITS)):
+        for name, ours in (("hash", hashing.NAME), ("block_bits", BLOCK_BITS)):
             if header[name] != ours:
                 raise StoreMismatchError(
                     f"{path} has {name} = {header[name]!r}, this version of bloomdupe"

@@ -43,9 +43,9 @@ class Head(NamedTuple):
     ``layer:N``  :class:`~bloomdupe.filter.sizing.Geometry` of a layer, as JSON
     ``keys:N``   keys added to it
 
-    A page is a string of 8,168 bytes at ``bloomdupe:{NAME}:MADE:LAYER:PAGE``, with the
-    same bytes as in an LMDB store. Its name contains ``made`` so that the remains of an
-    earlier filter are never taken for ours.
+    A block is a string of 8,168 bytes at ``bloomdupe:{NAME}:MADE:LAYER:BLOCK``, with
+    the same bytes as in an LMDB store. Its name contains ``made`` so that the remains
+    of an earlier filter are never taken for ours.
     """
 
     header: dict[str, Any]
@@ -81,7 +81,7 @@ class Head(NamedTuple):
 
 
 class RedisFilter:
-    """A Bloom filter with its pages in Redis; it has verbs of `bloomdupe.BloomFilter`.
+    """A Bloom filter with its blocks in Redis; it has verbs of `bloomdupe.BloomFilter`.
 
     Many processes may open it at once, on many machines. Even if several add a key at
     the same time, it is called new once at most, and the filter grows once. :meth:`add`
@@ -198,7 +198,11 @@ class RedisFilter:
                     batch,
                     size,
                     shapes[-1].capacity,
-                    *(part for shape in shapes for part in (shape.pages, shape.hashes)),
+                    *(
+                        part
+                        for shape in shapes
+                        for part in (shape.blocks, shape.hashes)
+                    ),
                 )
                 if state == b"full":
                     self._add_layer()
@@ -210,19 +214,19 @@ class RedisFilter:
     def _batch(self, keys: Sequence[bytes | str], hashes: int) -> tuple[bytes, int]:
         """Return the records of keys for the scripts, and the bytes of a record.
 
-        A record is the page hash, 4 bytes, and the fields of the digests.
+        A record is the block hash, 4 bytes, and the fields of the digests.
         """
         secret = self.parameters.key
         records = []
         for key in keys:
             text = key if type(key) is bytes else hashing.as_bytes(key)
             first = hashing.digest(secret + text)
-            records.append(hashing.page_hash(first).to_bytes(4, "little"))
+            records.append(hashing.block_hash(first).to_bytes(4, "little"))
             records.append(hashing.chain(first, hashes))
         batch = b"".join(records)
         size = len(batch) // len(keys)
-        # Redis counts the bits of a byte from the highest, the pages from the lowest:
-        # bit 0 of a page is bit 7 for Redis. One operation flips all positions.
+        # Redis counts the bits of a byte from the highest, the blocks from the lowest:
+        # bit 0 of a block is bit 7 for Redis. One operation flips all positions.
         flip = (bytes(4) + b"\7\0" * ((size - 4) // 2)) * len(keys)
         flipped = int.from_bytes(batch, "little") ^ int.from_bytes(flip, "little")
         return flipped.to_bytes(len(batch), "little"), size
@@ -289,7 +293,7 @@ class RedisFilter:
         return dict(self._head.header["identity"])
 
     def info(self) -> FilterInfo:
-        """Return the given, counted and calculated figures; no page is read.
+        """Return the given, counted and calculated figures; no block is read.
 
         The memory and the disk of Redis are not included.
         """

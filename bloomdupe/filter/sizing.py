@@ -1,4 +1,4 @@
-"""Sizing: how many bits, hashes and pages hold n keys at probability p.
+"""Sizing: how many bits, hashes and blocks hold n keys at probability p.
 
 Pure arithmetic, no I/O. The symbols are those of the literature: *n* keys
 (``capacity``), *p* false-positive probability (``fpp``), *m* bits, *k* hashes
@@ -7,12 +7,12 @@ Pure arithmetic, no I/O. The symbols are those of the literature: *n* keys
 The classic filter (B. H. Bloom, CACM 13(7), 1970; Broder and Mitzenmacher,
 "Network applications of Bloom filters", 2004) needs ``m = -n ln p / (ln 2)**2``
 bits and ``k = m/n ln 2 = -log2 p`` hashes. Ours is *blocked* (Putze, Sanders and
-Singler, 2007): a key picks one page, and all its k bits are in that page. Pages
-do not get exactly n/pages keys each but a binomially distributed number, which
+Singler, 2007): a key picks one block, and all its k bits are in that block. Blocks
+do not get exactly n/blocks keys each but a binomially distributed number, which
 raises the false-positive rate a little; :func:`false_positive_rate` accounts for
-it, and :func:`geometry` adds pages until the promised p holds.
+it, and :func:`geometry` adds blocks until the promised p holds.
 
-A position is a 16-bit number, but a page has room for :data:`PAGE_BITS` bits
+A position is a 16-bit number, but a block has room for :data:`BLOCK_BITS` bits
 only. The few positions beyond it (192 of 65,536) count as always set. That costs
 0.02 bits a key and saves a comparison per position; it is accounted for, too.
 """
@@ -29,8 +29,8 @@ from bloomdupe.errors import SettingError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PAGE_BITS = 8 * 8168
-"""Bits in a page: two LMDB overflow pages (8,176 bytes) less an 8-byte checksum."""
+BLOCK_BITS = 8 * 8168
+"""Bits in a block: two LMDB overflow pages (8,176 bytes) less an 8-byte checksum."""
 
 POSITIONS = 1 << 16
 """Values of one position, a 16-bit field of the digest."""
@@ -134,31 +134,31 @@ def choose_hashes(fpp: float, tolerance: float = BITS_TOLERANCE, least: int = 1)
     return hashes
 
 
-def page_fill(hashes: int, keys: float) -> float:
-    """Expected share of the bits of a page that ``keys`` keys set."""
+def block_fill(hashes: int, keys: float) -> float:
+    """Expected share of the bits of a block that ``keys`` keys set."""
     return -math.expm1(hashes * keys * math.log1p(-1 / POSITIONS))
 
 
-def page_rate(hashes: int, keys: float) -> float:
-    """False-positive rate of one page that holds ``keys`` keys."""
-    fill = page_fill(hashes, keys)
-    beyond = 1 - PAGE_BITS / POSITIONS
+def block_rate(hashes: int, keys: float) -> float:
+    """False-positive rate of one block that holds ``keys`` keys."""
+    fill = block_fill(hashes, keys)
+    beyond = 1 - BLOCK_BITS / POSITIONS
     return float(((1 - beyond) * fill + beyond) ** hashes)
 
 
-def false_positive_rate(hashes: int, pages: int, keys: float) -> float:
-    """Expected rate of a layer of ``pages`` pages that holds ``keys`` keys.
+def false_positive_rate(hashes: int, blocks: int, keys: float) -> float:
+    """Expected rate of a layer of ``blocks`` blocks that holds ``keys`` keys.
 
-    The mean of :func:`page_rate` over the number of keys per page, which is
+    The mean of :func:`block_rate` over the number of keys per block, which is
     binomial and here approximated by a normal distribution (see :data:`NORMAL`).
     """
-    mean = keys / pages
-    deviation = math.sqrt(mean * (1 - 1 / pages))
+    mean = keys / blocks
+    deviation = math.sqrt(mean * (1 - 1 / blocks))
     if deviation == 0:
-        return page_rate(hashes, mean)
+        return block_rate(hashes, mean)
     total = 0.0
     for z, weight in NORMAL:
-        total += weight * page_rate(hashes, max(0.0, mean + z * deviation))
+        total += weight * block_rate(hashes, max(0.0, mean + z * deviation))
     return total / WEIGHTS
 
 
@@ -166,23 +166,23 @@ class Geometry(NamedTuple):
     """The shape of one layer.
 
     ``capacity`` keys at ``fpp``, with ``hashes`` positions per key, spread over
-    ``pages`` pages of :data:`PAGE_BITS` bits.
+    ``blocks`` blocks of :data:`BLOCK_BITS` bits.
     """
 
     capacity: int
     fpp: float
     hashes: int
-    pages: int
+    blocks: int
 
     @property
     def bits(self) -> int:
-        """m: bits in all pages together."""
-        return self.pages * PAGE_BITS
+        """m: bits in all blocks together."""
+        return self.blocks * BLOCK_BITS
 
     @property
     def memory(self) -> int:
-        """Bytes that all pages take in memory."""
-        return self.pages * (POSITIONS // 8)
+        """Bytes that all blocks take in memory."""
+        return self.blocks * (POSITIONS // 8)
 
     @property
     def bits_per_key(self) -> float:
@@ -201,7 +201,7 @@ class Geometry(NamedTuple):
         lost = asked = 0.0
         step = keys / 32
         for _ in range(32):
-            rate = false_positive_rate(self.hashes, self.pages, asked + step / 2)
+            rate = false_positive_rate(self.hashes, self.blocks, asked + step / 2)
             rate = min(rate, ALL_BUT_CERTAIN)
             asked += step / (1 - rate)
             both = min(older + rate, ALL_BUT_CERTAIN)
@@ -213,16 +213,16 @@ class Geometry(NamedTuple):
 
         Matters from p = 1e-3 on; at 1e-1 the difference is 3 %.
         """
-        rate = false_positive_rate(self.hashes, self.pages, keys)
+        rate = false_positive_rate(self.hashes, self.blocks, keys)
         return keys if rate < NEGLIGIBLE else keys + self.lost(keys)
 
     def rate(self, keys: float) -> float:
         """Return the expected rate after ``keys`` keys that were new to it."""
-        return false_positive_rate(self.hashes, self.pages, self.asked(keys))
+        return false_positive_rate(self.hashes, self.blocks, self.asked(keys))
 
     def fill(self, keys: float) -> float:
         """Return the expected share of bits set after ``keys`` new keys."""
-        return page_fill(self.hashes, self.asked(keys) / self.pages)
+        return block_fill(self.hashes, self.asked(keys) / self.blocks)
 
     def keys_for_fill(self, fill: float) -> float:
         """Number of keys estimated from the share of bits that are set.
@@ -232,21 +232,21 @@ class Geometry(NamedTuple):
         every bit is set counts as one in which a single bit is left.
         """
         fill = min(fill, 1 - 1 / self.bits)
-        return -self.pages * POSITIONS / self.hashes * math.log1p(-fill)
+        return -self.blocks * POSITIONS / self.hashes * math.log1p(-fill)
 
 
 @lru_cache  # a crawl asks for the same few shapes several times
 def geometry(capacity: int, fpp: float, hashes: int) -> Geometry:
     """Return the smallest layer that holds ``capacity`` keys at ``fpp``."""
 
-    def holds(pages: int) -> bool:
-        return Geometry(capacity, fpp, hashes, pages).rate(capacity) <= fpp
+    def holds(blocks: int) -> bool:
+        return Geometry(capacity, fpp, hashes, blocks).rate(capacity) <= fpp
 
     # Twice as many are enough for p = 0.5, where every other new key is called seen.
     least = max(1, int(capacity * bits_per_key(fpp, hashes) / POSITIONS))
     some = range(least, 2 * least + 8)
-    pages = some[bisect_left(some, True, key=holds)]
-    return Geometry(capacity, fpp, hashes, pages)
+    blocks = some[bisect_left(some, True, key=holds)]
+    return Geometry(capacity, fpp, hashes, blocks)
 
 
 def layer_geometry(capacity: int, fpp: float, number: int) -> Geometry:

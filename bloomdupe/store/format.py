@@ -18,7 +18,7 @@ meta        ``store``                       sum + JSON: magic, format,
                                             :mod:`bloomdupe.filter.parameters`)
 meta        ``filter``                      sum + JSON: state of the filter
                                             (:class:`bloomdupe.BloomFilter`)
-pages       layer u16, page u32 (big-       sum + 8,168 bytes: bit i is bit
+blocks      layer u16, block u32 (big-       sum + 8,168 bytes: bit i is bit
             endian)                         ``i & 7`` of byte ``i >> 3``; an
                                             absent page is all zeros
 journal     sequence u64 (big-endian)       sum + layer u16, swept u64 (little-
@@ -64,7 +64,7 @@ meta        ``ledger``                      sum + JSON: ``transaction``, the
 Every transaction writes the ledger, so a record that is missing, outdated or exchanged
 is detected, and so is a ledger that does not belong to the last transaction.
 
-A page's value is 8,176 bytes, which fills exactly two LMDB overflow pages.
+A block's value is 8,176 bytes, which fills exactly two LMDB overflow pages.
 A store of another format is refused.
 """
 
@@ -86,14 +86,14 @@ if TYPE_CHECKING:
 
 MAGIC = "bloomdupe"
 FORMAT = 2
-PAGE_BYTES = 8168
-"""Size of a page of bits: two LMDB overflow pages (8,176 bytes) less a checksum."""
+BLOCK_BYTES = 8168
+"""Size of a block of bits: two LMDB overflow pages (8,176 bytes) less a checksum."""
 DIGEST_BYTES = 16
 """Size of a key in the journal, an exact identity, and the digest of a name."""
 CHECKSUM_BYTES = 8
 
 META = b"meta"
-PAGES = b"pages"
+BLOCKS = b"blocks"
 JOURNAL = b"journal"
 EXACT = b"exact"
 SLOTS = b"slots"
@@ -104,11 +104,11 @@ COOKIES = b"cookies"
 FAILURES = b"failures"
 HISTORY = b"history"
 TABLES = (
-    META, PAGES, JOURNAL, EXACT, SLOTS, QUEUE, DELAYED, BLOBS, COOKIES, FAILURES,
+    META, BLOCKS, JOURNAL, EXACT, SLOTS, QUEUE, DELAYED, BLOBS, COOKIES, FAILURES,
     HISTORY,
 )  # fmt: skip
 
-PAGE_KEY = Struct(">HI")
+BLOCK_KEY = Struct(">HI")
 JOURNAL_KEY = Struct(">Q")
 JOURNAL_HEAD = Struct("<HQ")
 SLOT_KEY = Struct(">I")
@@ -277,10 +277,10 @@ def name_digest(slot: str) -> bytes:
     return hashlib.blake2b(name, digest_size=DIGEST_BYTES).digest()
 
 
-def page_value(layer: int, page: int, bits: memoryview) -> bytes:
+def block_value(layer: int, block: int, bits: memoryview) -> bytes:
     """Return the value of a page: its checksum, then the bits' bytes."""
-    bits = bits[:PAGE_BYTES]
-    return b"".join((checksum(PAGES, PAGE_KEY.pack(layer, page), bits), bits))
+    bits = bits[:BLOCK_BYTES]
+    return b"".join((checksum(BLOCKS, BLOCK_KEY.pack(layer, block), bits), bits))
 
 
 def total_of(

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.store.format import (
     APART,
+    BLOCK_KEY,
+    BLOCKS,
     CHECKSUM_BYTES,
     DELAYED,
     EXACT,
     INVERTED,
     META,
-    PAGE_KEY,
-    PAGES,
     QUEUE,
     SLOT_KEY,
     SLOTS,
@@ -88,12 +88,12 @@ class Snapshot(ABC):
         value = self._stored(table, key)
         return None if value is None else self._checked(table, key, value)
 
-    def page(self, layer: int, page: int) -> memoryview | None:
-        """Return the value of a page of the filter, which begins with its sum.
+    def block(self, layer: int, block: int) -> memoryview | None:
+        """Return the value of a block of the filter, which begins with its sum.
 
         It is not compared with the sum, and valid until the next commit.
         """
-        value = self._stored(PAGES, PAGE_KEY.pack(layer, page))
+        value = self._stored(BLOCKS, BLOCK_KEY.pack(layer, block))
         return None if value is None else memoryview(value)
 
     def has(self, table: bytes, key: bytes) -> bool:

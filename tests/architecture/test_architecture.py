@@ -173,7 +173,7 @@ def test_every_log_line_is_printable() -> None:
 def test_sizes_that_two_packages_state_are_the_same() -> None:
     """Arithmetic does not import the store, so each says it for itself."""
     assert store_format.DIGEST_BYTES == hashing.DIGEST_BYTES
-    assert 8 * store_format.PAGE_BYTES == sizing.PAGE_BITS
+    assert 8 * store_format.BLOCK_BYTES == sizing.BLOCK_BITS
 
 
 def test_every_module_can_be_imported() -> None:

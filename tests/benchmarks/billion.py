@@ -25,7 +25,7 @@ from runner import Report, describe, field, parser_of
 
 from bloomdupe import BloomFilter
 from bloomdupe.filter import contents
-from bloomdupe.filter.sizing import PAGE_BITS
+from bloomdupe.filter.sizing import BLOCK_BITS
 
 FPP = 1e-6
 GOALS = {
@@ -51,15 +51,15 @@ def create(place: Path, urls: int, filled: float) -> None:
     with BloomFilter.open(place, urls, FPP, memory=0) as seen:
         newest = seen._contents.newest
         share = newest.geometry.fill(filled * urls)
-        some = [zeros(PAGE_BITS, endian="little") for _ in range(64)]
+        some = [zeros(BLOCK_BITS, endian="little") for _ in range(64)]
         for page in some:
-            page[dice.sample(range(PAGE_BITS), round(share * PAGE_BITS))] = 1
+            page[dice.sample(range(BLOCK_BITS), round(share * BLOCK_BITS))] = 1
         store = seen.share_store()
         assert store is not None
-        pages = newest.geometry.pages
+        pages = newest.geometry.blocks
         for first in range(0, pages, contents.MAX_SWEEP):
             for number in range(first, min(pages, first + contents.MAX_SWEEP)):
-                newest.page(number)[:PAGE_BITS] = some[dice.randrange(64)]
+                newest.block(number)[:BLOCK_BITS] = some[dice.randrange(64)]
             store.commit(seen._contents.prepare(everything=True))
 
 

@@ -122,7 +122,7 @@ def test_the_rate_at_capacity_is_as_promised(fpp: float) -> None:
 @pytest.mark.parametrize("fpp", [1e-1, 1e-2])
 @pytest.mark.parametrize("times", repeated([10, 2, 5, 50]))
 def test_the_promise_holds_past_capacity(times: int, fpp: float) -> None:
-    seen = BloomFilter(13_000, fpp, key=KEY)  # one full page, or two
+    seen = BloomFilter(13_000, fpp, key=KEY)  # one full block, or two
     seen.update(keys(13_000 * times))
     measured, error = rate(seen, keys(40_000, "out"))
     assert measured <= fpp + 3 * error

@@ -38,7 +38,7 @@ RUNS = st.builds(
 )
 """Many at once; a list that is drawn item by item seldom has so many."""
 MEMORY = st.sampled_from([0, 10_000, 100_000, None])
-"""Bytes that the pages may take in memory: those of no layer, some layers or all."""
+"""Bytes that the blocks may take in memory: those of no layer, some layers or all."""
 ENDS = st.sampled_from(["done", "done", "dropped", "never noted"])
 
 

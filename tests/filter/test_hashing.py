@@ -11,13 +11,13 @@ from bloomdupe.filter import hashing
 SECRET = bytes(range(16))
 KEY = b"https://example.com/"
 GOLDEN_DIGEST = "244b28bd9238159e745d06998e04f7e8"
-GOLDEN_PAGE_HASH = 1256715002
+GOLDEN_BLOCK_HASH = 1256715002
 
 
 def test_golden_digest() -> None:
     digest = hashing.digest(SECRET + KEY)
     assert digest.hex() == GOLDEN_DIGEST
-    assert hashing.page_hash(digest) == GOLDEN_PAGE_HASH
+    assert hashing.block_hash(digest) == GOLDEN_BLOCK_HASH
 
 
 def test_positions_are_the_fields_of_a_chain_of_digests() -> None:

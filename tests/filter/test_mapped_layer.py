@@ -1,4 +1,4 @@
-"""Layers that keep no page in memory: the same answers, in little memory."""
+"""Layers that keep no block in memory: the same answers, in little memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def opened(path: Path, memory: int | None, fpp: float = 1e-2) -> BloomFilter:
 
 
 def kept(seen: BloomFilter) -> list[bool]:
-    return [each.keeps_pages for each in seen._contents.layers]
+    return [each.keeps_blocks for each in seen._contents.layers]
 
 
 def test_it_has_the_bits_of_a_filter_in_memory(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_memory_is_for_news_only(tmp_path: Path) -> None:
         seen.update(KEYS)
         seen.update(STRANGERS)
         for each in seen._contents.layers:
-            assert not any(each.pages)
+            assert not any(each.blocks)
             assert sum(map(len, each._news.values())) <= 16 * 1_200
         seen._contents.fold()
         for each in seen._contents.layers:
@@ -82,19 +82,19 @@ def test_layers_are_in_memory_as_long_as_they_fit(tmp_path: Path) -> None:
             assert all(seen.contains_many(KEYS))
 
 
-def test_a_damaged_page_is_found_when_it_is_touched_first(tmp_path: Path) -> None:
+def test_a_damaged_block_is_found_when_it_is_touched_first(tmp_path: Path) -> None:
     path = tmp_path / "seen"
     with opened(path, 0) as seen:
         seen.update(KEYS)
         seen._contents.fold()
     with opened(path, 0) as seen:
         assert seen._store is not None
-        value = bytes(seen._store.now.page(1, 2) or b"")
+        value = bytes(seen._store.now.block(1, 2) or b"")
         place = (path / "data.mdb").read_bytes().index(value)
         with (path / "data.mdb").open("r+b") as file:
             file.seek(place + len(value) // 2)
             file.write(bytes([value[len(value) // 2] ^ 1]))
-        with pytest.raises(StoreDamagedError, match="page"):
+        with pytest.raises(StoreDamagedError, match="block"):
             seen.contains_many(KEYS)
 
 

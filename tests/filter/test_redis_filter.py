@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.redis_server import RedisServer, pages
+from support.redis_server import RedisServer, blocks
 from support.repetition import repeated
 
 from bloomdupe import BloomFilter
@@ -20,7 +20,7 @@ from bloomdupe.errors import (
 from bloomdupe.filter.redis_filter import RedisFilter
 
 KEY = bytes(16)
-PAGE_BYTES = 8168
+BLOCK_BYTES = 8168
 
 
 def keys(count: int, prefix: str = "in") -> Iterator[str]:
@@ -35,12 +35,12 @@ def opened(url: str, *parameters: Any, **options: Any) -> RedisFilter:
 
 
 def bytes_of(seen: BloomFilter) -> dict[tuple[int, int], bytes]:
-    """Return the pages that are not empty, by layer and number."""
+    """Return the blocks that are not empty, by layer and number."""
     return {
         (layer.number, number): value
         for layer in seen._contents.layers
-        for number, page in enumerate(layer.all_pages())
-        if any(value := page.tobytes()[:PAGE_BYTES])
+        for number, block in enumerate(layer.all_blocks())
+        if any(value := block.tobytes()[:BLOCK_BYTES])
     }
 
 
@@ -54,7 +54,7 @@ def bytes_of(seen: BloomFilter) -> dict[tuple[int, int], bytes]:
 def test_the_same_bytes_as_on_lmdb(
     server: RedisServer, name: str, tmp_path: Path, fpp: float
 ) -> None:
-    """With one position a key, some lie past the end of a page, where all is set."""
+    """With one position a key, some lie past the end of a block, where all is set."""
     added = [f"{number % 7_000}" for number in range(9_000)]
     with (
         opened(server.url(name), 1_500, fpp, key=KEY) as shared,
@@ -64,7 +64,7 @@ def test_the_same_bytes_as_on_lmdb(
         assert shared.add_many(added) == [local.add(key) for key in added]
         assert len(shared) == len(local)
         assert len(shared.info().layers) == local.layer_count >= 2
-        assert pages(judge, name) == bytes_of(local)
+        assert blocks(judge, name) == bytes_of(local)
         asked = list(keys(2_000, "out"))
         assert shared.contains_many(asked) == [key in local for key in asked]
         for here, there in zip(shared.info().layers, local.info().layers, strict=True):
@@ -85,14 +85,14 @@ def test_clear_forgets_for_all_clients(server: RedisServer, name: str) -> None:
         two.clear()
         assert not any(one.contains_many(keys(500)))
         assert len(one) == 0
-        assert not pages(judge, name)
+        assert not blocks(judge, name)
         assert one.update(keys(500)) == 500
         assert all(two.contains_many(keys(500)))
         one.clear()
         one.add("since then")
         two.clear()  # it has not heard of the other clearing
         assert "since then" not in one
-        assert not pages(judge, name)
+        assert not blocks(judge, name)
 
 
 def test_readonly_adds_nothing(url: str) -> None:

@@ -16,8 +16,8 @@ def test_a_layer_is_the_smallest_that_keeps_its_promise(
     assert hashes == 1 or sizing.bits_per_key(fpp, hashes - 1) > 1.05 * optimal
     shape = sizing.geometry(capacity, fpp, hashes)
     assert shape.rate(capacity) <= fpp
-    if shape.pages > 1:
-        smaller = shape._replace(pages=shape.pages - 1)
+    if shape.blocks > 1:
+        smaller = shape._replace(blocks=shape.blocks - 1)
         assert smaller.rate(capacity) > fpp
 
 

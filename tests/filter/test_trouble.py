@@ -60,7 +60,7 @@ def test_a_url_names_server_and_filter(url: str, shown: str, head: str) -> None:
         ("redis://:open-sesame@host:port#a", "cannot be read"),
         ("redis://:12#open-sesame@host/0#a", "In a password, / "),
         ("Redis://:open-sesame@host/0#a", "must specify one of the following schemes"),
-        ("redis://:open-sesame@host?decode_responses=1#a", "pages are bytes"),
+        ("redis://:open-sesame@host?decode_responses=1#a", "blocks are bytes"),
     ],
 )
 def test_a_url_that_cannot_be_used(url: str, message: str) -> None:
@@ -126,7 +126,7 @@ def test_keys_of_other_programs_are_refused(
 
 
 def test_a_filter_that_is_deleted_while_in_use(server: RedisServer, name: str) -> None:
-    """Its pages, which are left, are not taken for those of the next filter."""
+    """Its blocks, which are left, are not taken for those of the next filter."""
     url = server.url(name)
     with BloomFilter.open(url, 1_000) as seen, server.client() as other:
         seen.update(KEYS[:100])

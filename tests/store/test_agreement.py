@@ -13,7 +13,7 @@ from bloomdupe.store.format import META, SLOTS, StoredSlot, meta_records, slot_r
 from bloomdupe.store.participant import Part
 
 
-@pytest.mark.parametrize("wrong", ["nothing", "pages", "exact", "slots"])
+@pytest.mark.parametrize("wrong", ["nothing", "blocks", "exact", "slots"])
 def test_what_does_not_fit_is_noticed(tmp_path: Path, wrong: str) -> None:
     with BloomFilter.open(tmp_path / "store", 1000, 1e-6, exact=True) as seen:
         frontier = Frontier(seen)

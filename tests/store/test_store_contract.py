@@ -15,12 +15,12 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.slot_queue import BEFORE_ALL, rank_of
 from bloomdupe.store import files
 from bloomdupe.store.format import (
+    BLOCKS,
     COOKIES,
     DELAYED,
     EXACT,
     FAILURES,
     HISTORY,
-    PAGES,
     QUEUE,
     TABLES,
     delayed_key,
@@ -271,12 +271,12 @@ def test_many_records_are_in_order(store: Store) -> None:
 
 
 def test_a_table_is_cleared_before_what_follows(store: Store) -> None:
-    store.commit(changing(PAGES, (b"a", b"1"), (b"b", b"2")))
+    store.commit(changing(BLOCKS, (b"a", b"1"), (b"b", b"2")))
 
-    more = changing(PAGES, (b"d", b"4"))
-    more.cleared = [PAGES]
-    store.commit(changing(PAGES, (b"c", b"3")), more)
-    assert of(store, PAGES) == {b"d": b"4"}
+    more = changing(BLOCKS, (b"d", b"4"))
+    more.cleared = [BLOCKS]
+    store.commit(changing(BLOCKS, (b"c", b"3")), more)
+    assert of(store, BLOCKS) == {b"d": b"4"}
 
 
 def test_exact_keys(store: Store) -> None:

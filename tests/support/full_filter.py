@@ -9,6 +9,6 @@ def take_everything_for_seen(seen: BloomFilter) -> None:
     """Set every bit of a filter; durably, if it is in a store."""
     full = BloomFilter(seen.capacity, seen.fpp, exact=seen.exact, key=seen.key)
     layer = full._contents.newest
-    for number in range(layer.geometry.pages):
-        layer.page(number).setall(1)
+    for number in range(layer.geometry.blocks):
+        layer.block(number).setall(1)
     seen |= full

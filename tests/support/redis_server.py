@@ -157,8 +157,8 @@ class RedisServer:
         return f"unix://{self.socket}#{name}"
 
 
-def pages(client: redis.Redis, name: str) -> dict[tuple[int, int], bytes]:
-    """Return the pages of a filter by layer and number, as Redis has them."""
+def blocks(client: redis.Redis, name: str) -> dict[tuple[int, int], bytes]:
+    """Return the blocks of a filter by layer and number, as Redis has them."""
     found = {}
     for key in client.scan_iter(f"bloomdupe:{{{name}}}:*:*:*"):
         layer, number = key.split(b":")[-2:]

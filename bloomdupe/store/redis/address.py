@@ -72,7 +72,7 @@ class Address(NamedTuple):
         shown = shown.removesuffix("#")
         if "decode_responses" in parts.query:
             raise SettingError(
-                f"{shown}: decode_responses: pages are bytes; leave it out"
+                f"{shown}: decode_responses: blocks are bytes; leave it out"
             )
         found = cls(url.partition("#")[0], unquote(parts.fragment), shown)
         return found._at(parts, places) if parts.scheme == BY_SENTINEL else found

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import NotOwnerError, StoreDamagedError, StoreError
 from bloomdupe.store.format import (
+    BLOCK_KEY,
+    BLOCKS,
     COOKIES,
     EXACT,
     FORMAT,
     KEY_BYTES,
     MAGIC,
     META,
-    PAGE_KEY,
-    PAGES,
     meta_records,
     successor,
 )
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 100
 """Requests in one answer; a request has usually some hundred bytes, and seldom many."""
-PAGES_AT_ONCE = 128
-"""Pages of the filter (8 kB each) in one answer."""
+BLOCKS_AT_ONCE = 128
+"""Blocks of the filter (8 kB each) in one answer."""
 
 
 class RedisStore(Store, Snapshot):
@@ -57,7 +57,7 @@ class RedisStore(Store, Snapshot):
         self.shown = f"{crawl.client.address.shown}, partition {number}"
         self.path = Path()
         self.ahead: dict[bytes, bytes | None] = {}
-        """Pages of the filter that were read before they were asked for."""
+        """Blocks of the filter that were read before they were asked for."""
         self.taken: list[bytes] = []
         """Entries of its inbox that are in the memory of the owner: the next commit
         removes them, and makes durable what became of them."""
@@ -138,8 +138,8 @@ class RedisStore(Store, Snapshot):
             super().compare(table, found, expected)
 
     def _stored(self, table: bytes, key: bytes) -> bytes | memoryview | None:
-        if table == PAGES:
-            return self._page(key)
+        if table == BLOCKS:
+            return self._block(key)
         if table == EXACT:
             return b"" if self.ask("SISMEMBER", table, key) else None
         if table in SORTED:
@@ -148,13 +148,13 @@ class RedisStore(Store, Snapshot):
         answer: bytes | None = self.ask("HGET", table, key)
         return answer
 
-    def _page(self, key: bytes) -> bytes | None:
-        """Return a page; the pages after it are read, too, and kept until asked for."""
+    def _block(self, key: bytes) -> bytes | None:
+        """Return a block; those after it are read, too, and kept until asked for."""
         ahead = self.ahead
         if key not in ahead:
-            layer, page = PAGE_KEY.unpack(key)
-            keys = [PAGE_KEY.pack(layer, page + n) for n in range(PAGES_AT_ONCE)]
-            found = zip(keys, self.ask("HMGET", PAGES, *keys), strict=True)
+            layer, block = BLOCK_KEY.unpack(key)
+            keys = [BLOCK_KEY.pack(layer, block + n) for n in range(BLOCKS_AT_ONCE)]
+            found = zip(keys, self.ask("HMGET", BLOCKS, *keys), strict=True)
             for one, value in found:
                 ahead.setdefault(one, value)
         return ahead.pop(key)
@@ -174,10 +174,10 @@ class RedisStore(Store, Snapshot):
                 yield member[:size], member[size:]
         elif table == EXACT:
             yield from ((key, b"") for key in sorted(self.ask("SMEMBERS", table)))
-        elif table == PAGES:  # too large to be kept at once
+        elif table == BLOCKS:  # too large to be kept at once
             keys = sorted(self.ask("HKEYS", table))
-            for at in range(0, len(keys), PAGES_AT_ONCE):
-                some = keys[at : at + PAGES_AT_ONCE]
+            for at in range(0, len(keys), BLOCKS_AT_ONCE):
+                some = keys[at : at + BLOCKS_AT_ONCE]
                 values = self.ask("HMGET", table, *some)
                 yield from zip(some, values, strict=True)
         else:
