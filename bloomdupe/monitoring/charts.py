@@ -60,7 +60,7 @@ LINES = (
         Drawn("pending", FIRST),
     )),
     ("Hosts over time", "Hosts with requests that are pending or in flight.", (
-        Drawn("slots", FIRST, "active"), Drawn("backing off", SECOND, "backing_off"),
+        Drawn("slots", FIRST, "active"), Drawn("backing_off", SECOND, "backing off"),
     )),
     ("Failed", "Failed requests that were not retried since.", (Drawn("failed", BAD),)),
     ("Links", "New URLs, and links whose URL was seen before.", (
