@@ -25,7 +25,7 @@ _TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _MARKS = re.compile(r"[\[\]{}]")
 
 
-def json_of(given: str | bytes, most: int = MOST_VALUES) -> Any:  # noqa: ANN401 - JSON
+def json_of(given: str | bytes, most: int = MOST_VALUES) -> Any:
     """Parse a JSON text, if it has no more than ``most`` values."""
     text = given if isinstance(given, str) else given.decode()
     if text.count("[") + text.count("{") > DEEPEST or len(text) > most:

@@ -285,7 +285,7 @@ START = "BLOOMDUPE_"
 """How the names of our settings begin."""
 
 
-def _of(default: object, check: Callable[..., object], name: str = "") -> Any:  # noqa: ANN401 - a field
+def _of(default: object, check: Callable[..., object], name: str = "") -> Any:
     """Return a field for a setting, named as the setting is unless a name is given.
 
     None, in a project, is the default, too. ``check`` returns the value of the field.

@@ -35,7 +35,7 @@ class Command(ScrapyCommand):
         jobdir = self.settings.get("JOBDIR") if self.settings else None
         cli.add_verbs(parser, "scrapy bloomdupe", jobdir)
 
-    def run(self, args: list[str], opts: Namespace) -> None:  # noqa: ARG002
+    def run(self, args: list[str], opts: Namespace) -> None:
         """Run a verb."""
         from bloomdupe.cli import main as cli
 

@@ -317,7 +317,7 @@ class _Occurrences:
         return self._again.get(key, 0)
 
 
-def name_of(callback: Any) -> str:  # noqa: ANN401 - any callable, or None
+def name_of(callback: Any) -> str:
     """Return a name that distinguishes a callback from others of the project."""
     while type(callback) is partial:
         callback = callback.func

@@ -44,9 +44,9 @@ class CompleteFilesStore(FSFilesStore):
         self,
         path: str | os.PathLike[str],
         buf: BytesIO,
-        info: Any,  # noqa: ANN401, ARG002
-        meta: dict[str, Any] | None = None,  # noqa: ARG002
-        headers: dict[str, str] | None = None,  # noqa: ARG002
+        info: Any,
+        meta: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
     ) -> None:
         """Write a file; called by the pipeline."""
         place = Path(self.basedir, *os.fspath(path).split("/"))

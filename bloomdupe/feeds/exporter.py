@@ -187,7 +187,7 @@ class FeedExporter(FeedExporterAccess):
     def item_scraped(  # type: ignore[override]
         self,
         item: object,
-        response: Any,  # noqa: ANN401 - a response, a failure or None
+        response: Any,
         spider: Spider,
     ) -> None:
         """Take an item; called by Scrapy."""

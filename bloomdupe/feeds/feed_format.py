@@ -88,7 +88,7 @@ class Format:
         return data
 
 
-def plain(fields: Any) -> Any:  # noqa: ANN401 - a list, a mapping or None
+def plain(fields: Any) -> Any:
     """Return a list of fields as JSON returns it."""
     if fields is None or isinstance(fields, dict):
         return fields

@@ -144,16 +144,16 @@ class Journal:
         if start >= end:
             return
         try:
-            with open(open_regular(self.place), "rb", BLOCK) as file:  # noqa: PTH123
+            with open(open_regular(self.place), "rb", BLOCK) as file:
                 file.seek(start)
                 while start < end:
                     number, length, total = _HEAD.unpack(file.read(_HEAD.size))
                     data = file.read(length)
                     start += _HEAD.size + length
                     if (len(data), _sum(data, self.turn)) != (length, total):
-                        raise ValueError("a record has another sum")  # noqa: TRY301
+                        raise ValueError("a record has another sum")
                     if start > end:
-                        raise ValueError("a record is too long")  # noqa: TRY301
+                        raise ValueError("a record is too long")
                     yield start, number, data
         except (OSError, ValueError, StructError) as error:
             raise FeedError(

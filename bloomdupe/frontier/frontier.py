@@ -124,11 +124,11 @@ class Frontier:
         """The frontiers by partition: it is all there is."""
         return {0: self}
 
-    def of_slot(self, slot: str) -> Frontier:  # noqa: ARG002
+    def of_slot(self, slot: str) -> Frontier:
         """Return the frontier of a slot."""
         return self
 
-    def is_here(self, slot: str) -> bool:  # noqa: ARG002
+    def is_here(self, slot: str) -> bool:
         """Whether the requests of a slot are pushed here."""
         return True
 

@@ -59,7 +59,7 @@ class HeldFrontier:
         wait: Callable[[SlotQueue, int], float],
         partitions: int = PARTITIONS,
         clock: Callable[[], float] = monotonic,
-        **options: Any,  # noqa: ANN401 - of the frontiers
+        **options: Any,
     ) -> None:
         self.owner = owner
         self._open_filter = open_filter
@@ -91,7 +91,7 @@ class HeldFrontier:
         """Whether a round went on when this worker has joined the crawl, or began
         before it had a partition."""
 
-    def _load(self, call: Any, then: Any) -> None:  # noqa: ANN401 - as Frontier has it
+    def _load(self, call: Any, then: Any) -> None:
         self.load(call, then)
 
     def _make(self, seen: BloomFilter) -> Frontier:
@@ -149,19 +149,19 @@ class HeldFrontier:
         slot: str,
         priority: int,
         payload: bytes | None,
-        **options: Any,  # noqa: ANN401 - of the frontier
+        **options: Any,
     ) -> Entry:
-        """See :meth:`Frontier.push`."""
+        """Add a request to the partition of its slot."""
         frontier = self.memory if payload is None else self.of_slot(slot)
         assert frontier is not None  # noqa: S101 - or it would be sent
         return frontier.push(slot, priority, payload, **options)
 
     def save(self, entry: Entry) -> None:
-        """See :meth:`Frontier.save`."""
+        """Let a volatile request be written to its partition."""
         self.frontier_of(entry).save(entry)
 
     def pop(self) -> Entry | None:
-        """See :meth:`Frontier.pop`."""
+        """Hand out the next request of any partition."""
         staying = [self.frontiers[number] for number in self.staying()]
         for frontier in (*staying, self.memory):
             frontier.move_due()
@@ -172,25 +172,25 @@ class HeldFrontier:
         return None
 
     def release(self, entry: Entry) -> None:
-        """See :meth:`Frontier.release`."""
+        """Free the place that a request in flight holds in its slot."""
         if entry.active:
             self.frontier_of(entry).release(entry)
 
     def leave(self, entry: Entry) -> None:
-        """See :meth:`Frontier.leave`."""
+        """Give up a request in flight; it stays in its partition."""
         self.frontier_of(entry).leave(entry)
 
     def ack(self, entry: Entry) -> None:
-        """See :meth:`Frontier.ack`."""
+        """Remove a request in flight from its partition: it is done."""
         self.frontier_of(entry).ack(entry)
 
     def seconds_until_ready(self) -> float | None:
-        """See :meth:`Frontier.seconds_until_ready`."""
+        """Return after how many seconds any partition may have a request."""
         found = (frontier.seconds_until_ready() for frontier in self.all)
         return min((one for one in found if one is not None), default=None)
 
     def ask_again(self, slot: str) -> None:
-        """See :meth:`Frontier.ask_again`."""
+        """Ask a slot again, whichever partition it is in."""
         for frontier in self.with_slot(slot):
             frontier.ask_again(slot)
 
@@ -222,11 +222,11 @@ class HeldFrontier:
         return min(frontier.next_due for frontier in self.all)
 
     def pending_in(self, slot: str) -> int:
-        """See :meth:`Frontier.pending_in`."""
+        """Count the pending requests of a slot, if it is here."""
         return sum(frontier.pending_in(slot) for frontier in self.with_slot(slot))
 
     def pending_by_slot(self) -> Iterator[tuple[str, int]]:
-        """See :meth:`Frontier.pending_by_slot`."""
+        """Yield the slots that are here, with their pending requests."""
         for frontier in self.all:
             yield from frontier.pending_by_slot()
 
@@ -443,15 +443,15 @@ class HeldSlots:
             yield from frontier.slots
 
     def state_of(self, name: str) -> SlotState | None:
-        """See :meth:`Slots.state_of`."""
+        """Return what is remembered of a slot; None: nothing, or not here."""
         return self._frontier.with_slot(name)[0].slots.state_of(name)
 
     def state(self, name: str) -> SlotState:
-        """See :meth:`Slots.state`."""
+        """Return what is remembered of a slot, to change it."""
         return self._frontier.with_slot(name)[0].slots.state(name)
 
     def touch(self, name: str) -> None:
-        """See :meth:`Slots.touch`."""
+        """Let the next commit write the state of a slot."""
         self._frontier.with_slot(name)[0].slots.touch(name)
 
 

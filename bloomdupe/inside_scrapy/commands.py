@@ -72,11 +72,11 @@ def watch_opening(crawler: Crawler, refuse: Callable[[BloomDupeError], None]) ->
     """
     create: Any = crawler._create_engine
 
-    def created() -> Any:  # noqa: ANN401 - an engine
+    def created() -> Any:
         engine = create()
         open_spider = engine.open_spider_async
 
-        async def opened(**options: Any) -> None:  # noqa: ANN401
+        async def opened(**options: Any) -> None:
             try:
                 await open_spider(**options)
             except BloomDupeError as error:
@@ -117,7 +117,7 @@ class _NoEngine:
 
     running = False
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any method
+    def __getattr__(self, name: str) -> Any:
         async def nothing(**_: object) -> None:
             """Do nothing."""
 

@@ -87,7 +87,7 @@ class CookieJars:
             self._enter(key, jars[key])
         return jars  # type: ignore[no-any-return]
 
-    def _enter(self, key: Any, jar: Any) -> None:  # noqa: ANN401
+    def _enter(self, key: Any, jar: Any) -> None:
         """Watch a jar, and report the cookies that are in it already."""
         inner = _inner(jar)
 
@@ -100,14 +100,14 @@ class CookieJars:
             changed(cookie.domain, cookie.path, cookie.name, cookie)
         self._known[key] = jar
 
-    def _leave(self, key: Any, jar: Any) -> None:  # noqa: ANN401
+    def _leave(self, key: Any, jar: Any) -> None:
         """Stop watching a jar: its cookies are not sent any more."""
         inner = _inner(jar)
         _watchers.pop(inner, None)
         for cookie in inner:
             self._changed[Place(key, cookie.domain, cookie.path, cookie.name)] = None
 
-    def restore(self, key: Any, cookie: Cookie) -> None:  # noqa: ANN401
+    def restore(self, key: Any, cookie: Cookie) -> None:
         """Put a cookie into its jar, and do not count it as changed."""
         jar = self._middleware.jars[key]
         if key not in self._known:
@@ -173,7 +173,7 @@ _watchers: WeakKeyDictionary[CookieJar, Callable[..., None]] = WeakKeyDictionary
 """What is called with each change of a jar: domain, path, name, and the cookie."""
 
 
-def _inner(jar: Any) -> Any:  # noqa: ANN401
+def _inner(jar: Any) -> Any:
     """Return the jar of the standard library inside a jar of Scrapy."""
     inner = getattr(jar, "jar", None)
     if type(inner) not in (CookieJar, _Watched):

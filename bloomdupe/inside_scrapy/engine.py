@@ -189,7 +189,7 @@ class _WithDelays(dict[str, dict[str, Any]]):
         super().__init__(given)
         self._delay_of = delay_of
 
-    def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
+    def get(self, name: str, default: Any = None) -> Any:
         """Return the settings of a slot; called by the downloader."""
         given = super().get(name, default)
         delay = self._delay_of(name)
@@ -267,7 +267,7 @@ def fail_crawl(crawler: Crawler, reason: str) -> None:
     stop_crawl(crawler, reason)
 
 
-def _jitter(slot: Any) -> float:  # noqa: ANN401 - its class moved between versions
+def _jitter(slot: Any) -> float:
     jitter = getattr(slot, "jitter", None)
     if jitter is None:
         return 0.5 if getattr(slot, "randomize_delay", False) else 0.0

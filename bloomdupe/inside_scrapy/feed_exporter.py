@@ -112,7 +112,7 @@ def write_columns(exporter: CsvItemExporter, item: object) -> None:
     exporter._write_headers_and_set_fields_to_export(item)
 
 
-def restore_columns(exporter: CsvItemExporter, fields: Any, *, found: bool) -> None:  # noqa: ANN401
+def restore_columns(exporter: CsvItemExporter, fields: Any, *, found: bool) -> None:
     """Set the columns that an earlier run has fixed, and write their line again.
 
     ``found`` says that they came from an item, and not from the settings.

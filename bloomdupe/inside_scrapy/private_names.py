@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from scrapy.pipelines.files import FSFilesStore as FSFilesStore
     from scrapy.utils.conf import (
-        feed_complete_default_values_from_settings as feed_complete_default_values_from_settings,  # noqa: E501
+        feed_complete_default_values_from_settings as feed_complete_default_values_from_settings,  # noqa: E501 - the formatter leaves it
     )
     from scrapy.utils.conf import (
         feed_process_params_from_cli as feed_process_params_from_cli,
@@ -113,7 +113,7 @@ WITH_FALLBACK = _names({
 """Names that only some versions have, where all is well without them."""
 
 
-def found(path: str) -> Any:  # noqa: ANN401 - any object of Scrapy's
+def found(path: str) -> Any:
     """Return the module, class or function with this name; None if there is none."""
     place, _, name = path.rpartition(".")
     if not place:
@@ -180,7 +180,7 @@ def check_names(*, pipelines: bool = False) -> None:
 _PATHS = {path.rpartition(".")[2]: path for path in (*NEEDED, *OF_PIPELINES)}
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of them
+def __getattr__(name: str) -> Any:
     if name not in _PATHS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return found(_PATHS[name]) or type(name, (), {})

@@ -100,7 +100,7 @@ class Processing:
 
     # In: the downloader's answers
 
-    def _result(self, result: Any, request: Request) -> Deferred[None]:  # noqa: ANN401
+    def _result(self, result: Any, request: Request) -> Deferred[None]:
         """Replacement of ``ExecutionEngine._handle_downloader_output()``."""
         work = self._work_of(request)
         if work is None:
@@ -118,7 +118,7 @@ class Processing:
             self.answering = None
             CURRENT.reset(token)
 
-        def ended(outcome: Any) -> Any:  # noqa: ANN401 - None, or a failure
+        def ended(outcome: Any) -> Any:
             self._begun.discard(work)
             error = self._broken.pop(work, None)
             if error is None and isinstance(outcome, Failure):
@@ -130,7 +130,7 @@ class Processing:
 
         return deferred.addBoth(ended)
 
-    async def _call(self, result: object, request: Request) -> Any:  # noqa: ANN401
+    async def _call(self, result: object, request: Request) -> Any:
         """Replacement of ``Scraper.call_spider_async()``.
 
         It gets a failure if the download has failed, or if a spider middleware has
@@ -174,7 +174,7 @@ class Processing:
         for task in [*self._tasks]:
             task.cancel()
 
-    async def _shielded_download(self, request: Request) -> Any:  # noqa: ANN401
+    async def _shielded_download(self, request: Request) -> Any:
         """Replacement of ``ExecutionEngine.download_async()``.
 
         The download goes on if its caller is cut off: Scrapy does not close before a
@@ -259,7 +259,7 @@ class Processing:
         while self._backpressure():
             await asyncio.sleep(PAUSE)
 
-    def _take_output(self, output: object, response: object, work: Work | None) -> Any:  # noqa: ANN401 - a coroutine, or None
+    def _take_output(self, output: object, response: object, work: Work | None) -> Any:
         """Schedule a request; for an item, return the coroutine of its pipelines."""
         if isinstance(output, Request):
             self._engine.crawl(output)
@@ -296,7 +296,7 @@ class Processing:
 
     # Other code
 
-    def _signal(self, signal: object, **named: Any) -> Any:  # noqa: ANN401 - as there
+    def _signal(self, signal: object, **named: Any) -> Any:
         """Replacement of ``SignalManager.send_catch_log()``.
 
         While data arrive, the running code is that of a connection. A receiver then
@@ -323,7 +323,7 @@ class _Tasks:
         self._running: set[asyncio.Future[None]] = set()
         self._error: BaseException | None = None
 
-    async def start(self, coroutine: Any) -> None:  # noqa: ANN401
+    async def start(self, coroutine: Any) -> None:
         """Start a task, as soon as the limit allows it."""
         running = self._running
         while len(running) >= self._most:
@@ -374,6 +374,6 @@ class Work(Protocol):
         """The work has ended; ``complete`` says that processing has not failed."""
 
 
-def current_work() -> Any:  # noqa: ANN401 - any object of the crawl
+def current_work() -> Any:
     """Return the work of the running code; None if it is unknown."""
     return CURRENT.get()

@@ -60,7 +60,7 @@ class JobInRedis(Job):
 
     @property
     def identity(self) -> dict[str, Any] | None:
-        """See :attr:`Job.identity`."""
+        """What distinguishes it from any other job."""
         with self._crawl() as crawl:
             if not crawl.partitions:
                 return None
@@ -144,7 +144,7 @@ class JobInRedis(Job):
                     yield from map(SentRequest.read, some)
                     at += AT_ONCE
 
-    def hold(self, project: Project | None, *, begin: bool) -> HeldJob:  # noqa: ARG002
+    def hold(self, project: Project | None, *, begin: bool) -> HeldJob:
         """Take all partitions; only a worker begins a crawl."""
         if self.identity is None:
             raise self._missing()

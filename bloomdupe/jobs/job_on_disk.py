@@ -68,7 +68,7 @@ def _checked(named: str) -> Path:
     directory = Path(named)
     try:
         if not stat.S_ISDIR(directory.stat().st_mode):
-            raise NotADirectoryError  # noqa: TRY301 - as if a slash came after it
+            raise NotADirectoryError
     except FileNotFoundError:
         pass  # the operation reports that nothing is there, or makes it
     except NotADirectoryError as error:
@@ -156,7 +156,7 @@ class JobOnDisk(Job):
 
     @property
     def jobs_within(self) -> list[Path]:
-        """See :attr:`Job.jobs_within`."""
+        """Whether its directory has jobs in it, and is none itself."""
         return jobs_at(self.named)
 
     @property
@@ -166,7 +166,7 @@ class JobOnDisk(Job):
 
     @property
     def identity(self) -> dict[str, Any] | None:
-        """See :attr:`Job.identity`."""
+        """What distinguishes it from any other job."""
         if not Directory(self.new_directory).exists():
             return None
         with self.stores() as (store,):

@@ -108,7 +108,7 @@ class Project:
             return global_object_name(load_object(self.settings[FINGERPRINTER]))
 
     @cached_property
-    def _fingerprinter(self) -> Any:  # noqa: ANN401 - any object of the project
+    def _fingerprinter(self) -> Any:
         return build_from_crawler(load_object(self.fingerprinter), self._crawler)
 
     @cached_property

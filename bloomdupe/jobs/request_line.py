@@ -127,7 +127,7 @@ def _read(text: str, defaults: Defaults, project: Project) -> SentRequest:
     )
 
 
-def checked(url: str, **arguments: Any) -> Request:  # noqa: ANN401 - a request's
+def checked(url: str, **arguments: Any) -> Request:
     """Return a request if Scrapy can fetch its URL."""
     if any(character.isspace() for character in url):
         raise ValueError(f"it has blanks in it: {shown(url)}")

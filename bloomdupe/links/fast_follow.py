@@ -64,19 +64,19 @@ ever changes, as Scrapy remembers both.
 @wraps(scrapys_follow)
 def follow(
     self: TextResponse,
-    url: Any,  # noqa: ANN401 - a string, a Link, a Selector
-    callback: Any = None,  # noqa: ANN401
+    url: Any,
+    callback: Any = None,
     method: str = "GET",
-    headers: Any = None,  # noqa: ANN401
-    body: Any = None,  # noqa: ANN401
-    cookies: Any = None,  # noqa: ANN401
+    headers: Any = None,
+    body: Any = None,
+    cookies: Any = None,
     meta: dict[str, Any] | None = None,
     encoding: str | None = None,
     priority: int = 0,
     dont_filter: bool = False,
-    errback: Any = None,  # noqa: ANN401
+    errback: Any = None,
     cb_kwargs: dict[str, Any] | None = None,
-    flags: Any = None,  # noqa: ANN401
+    flags: Any = None,
 ) -> Request:
     """Return the result of Scrapy's method of this name."""
     if (
@@ -147,7 +147,7 @@ def follows_the_same() -> bool:
     )
 
 
-def _names(function: Any) -> list[str]:  # noqa: ANN401
+def _names(function: Any) -> list[str]:
     """Return the names of a function's own parameters."""
     code = function.__code__
     return list(code.co_varnames[: code.co_argcount])

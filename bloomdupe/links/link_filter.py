@@ -339,7 +339,7 @@ def _depth(response: Response) -> int | None:
     return depth if type(depth) is int else None
 
 
-def _is_offsite(receiver: Any) -> bool:  # noqa: ANN401 - anything can listen
+def _is_offsite(receiver: Any) -> bool:
     """Whether it is Scrapy's filter of offsite links, or a subclass."""
     return (
         isinstance(getattr(receiver, "__self__", None), OffsiteMiddleware)

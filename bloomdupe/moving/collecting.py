@@ -138,7 +138,7 @@ class Collecting:
             if record is None:
                 return None
             if record["format"] != FORMAT:
-                raise ValueError(f"its format is not {FORMAT}")  # noqa: TRY301
+                raise ValueError(f"its format is not {FORMAT}")
             mark = record["frontier"]
             position, entries = str(record["position"]), dict(record["entries"])
         except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -131,7 +131,7 @@ class RedisJob:
             except ValueError:
                 problems.add(self._seen, f"{member[:80]!r} is no fingerprint")
 
-    def end(self, _: Path, *, trusted: bool) -> list[str]:  # noqa: ARG002 - nothing else comes along
+    def end(self, _: Path, *, trusted: bool) -> list[str]:
         """Refuse a crawl that goes on; return remarks."""
         if self._counted() != self._sizes:
             raise StoreError(

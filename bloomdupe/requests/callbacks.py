@@ -59,7 +59,7 @@ class Callbacks:
         self._of_class: set[str] = set()
         """Names of methods of the class that have been read."""
 
-    def stored(self, function: Any) -> str | int | list[Any]:  # noqa: ANN401
+    def stored(self, function: Any) -> str | int | list[Any]:
         """Return what is stored of a function.
 
         Raises :class:`UnserializableError` if it cannot be stored.
@@ -79,7 +79,7 @@ class Callbacks:
                 )
         return [name, [*function.args], dict(function.keywords)]
 
-    def function(self, stored: Any) -> Callable[..., Any] | None:  # noqa: ANN401
+    def function(self, stored: Any) -> Callable[..., Any] | None:
         """Return the function of what is stored; any exception if it is damaged."""
         if self._spider is None:
             return None
@@ -90,7 +90,7 @@ class Callbacks:
             raise TypeError("it has a value that no partial is stored with")
         return partial(self._method(name), *arguments, **keywords)
 
-    def _name_of(self, function: Any) -> str | int | None:  # noqa: ANN401
+    def _name_of(self, function: Any) -> str | int | None:
         """Return the name of a method of the spider; None if it is none."""
         owner: Any = function.__self__ if type(function) is MethodType else None
         if owner is None or owner is not self._spider:
@@ -102,7 +102,7 @@ class Callbacks:
                 self._names[plain] = name
         return name
 
-    def _method(self, name: Any) -> Callable[..., Any]:  # noqa: ANN401 - of a store
+    def _method(self, name: Any) -> Callable[..., Any]:
         if name == 0:
             return NO_CALLBACK
         if name not in self._of_class or name in vars(self._spider):
@@ -112,7 +112,7 @@ class Callbacks:
         return getattr(self._spider, name)  # type: ignore[no-any-return]
 
 
-def _refusal(function: Any, spider: Spider) -> str:  # noqa: ANN401 - any callable
+def _refusal(function: Any, spider: Spider) -> str:
     inner = function.func if type(function) is partial else function
     if type(inner) is FunctionType:
         return (
@@ -122,7 +122,7 @@ def _refusal(function: Any, spider: Spider) -> str:  # noqa: ANN401 - any callab
     return f"{function} is not a method of {spider}"
 
 
-def name_of_method(spider: Spider, plain: Any) -> str | None:  # noqa: ANN401
+def name_of_method(spider: Spider, plain: Any) -> str | None:
     """Return the name of the method of a spider with this function, or None.
 
     It need not be ``__name__``: a decorator may not have kept that, and a subclass may
@@ -162,7 +162,7 @@ def may_be_callback(spider: Spider | type[Spider], name: str) -> bool:
     return callable(found) and not isinstance(found, staticmethod)
 
 
-def is_constant(value: Any) -> bool:  # noqa: ANN401 - anything
+def is_constant(value: Any) -> bool:
     """Whether a value cannot change. Whether it can be stored is not asked."""
     known: set[int] = set()
     left = [value]

@@ -88,7 +88,7 @@ def url_of(payload: bytes) -> str:
     return printable(url)
 
 
-def number_of(value: Any) -> int:  # noqa: ANN401 - of a store
+def number_of(value: Any) -> int:
     """Return an integer of a stored request, if it is one."""
     if isinstance(value, msgpack.ExtType) and value.code == INTEGER:
         value = int(str(unpacked(value.data)[0])[:1_000], 16)  # more cannot be shown
@@ -132,7 +132,7 @@ def changed(payload: bytes, **fields: object) -> bytes:
 
 def unpacked(
     data: bytes, ext_hook: Callable[[int, bytes], Any] = msgpack.ExtType
-) -> Any:  # noqa: ANN401 - of a store
+) -> Any:
     """Return what was packed; raises :class:`UnserializableError`."""
     try:
         return msgpack.unpackb(

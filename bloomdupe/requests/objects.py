@@ -66,7 +66,7 @@ def take_apart(value: object) -> list[Any]:
     return [name_of_class(class_), content]
 
 
-def put_together(name: str, content: Any) -> object:  # noqa: ANN401
+def put_together(name: str, content: Any) -> object:
     """Return the object that :func:`take_apart` has taken apart.
 
     Raises :class:`UnserializableError` if its class is not loaded, or has changed.
@@ -78,7 +78,7 @@ def put_together(name: str, content: Any) -> object:  # noqa: ANN401
         raise UnserializableError(f"{name} is not as it was: {error}") from error
 
 
-def _made(class_: Any, content: Any) -> object:  # noqa: ANN401
+def _made(class_: Any, content: Any) -> object:
     """Return an object of a class.
 
     Raises :class:`TypeError` if the class has no fields, or derives from a builtin

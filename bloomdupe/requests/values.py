@@ -167,7 +167,7 @@ class Writer:
         if self._left < 0:
             raise TooLargeError
 
-    def _extended(self, value: Any) -> Any:  # noqa: ANN401 - anything
+    def _extended(self, value: Any) -> Any:
         """Return what stands for a value of a type that msgpack does not know."""
         kind = type(value)
         name = global_object_name(kind)
@@ -202,7 +202,7 @@ pack_for_request = Writer(MOST_BYTES).pack
 # and what makes it of them, if it is not the type.
 
 
-def _reduced(value: Any) -> Iterable[object]:  # noqa: ANN401 - of these types
+def _reduced(value: Any) -> Iterable[object]:
     """Return the arguments that a pickle would hold.
 
     A time is that of the clocks there, so it stays the same when the rules change.

@@ -341,7 +341,7 @@ def write_file(place: Path, parts: Iterable[bytes], *, mode: int = 0o600) -> Non
     """
     building = place.with_name(place.name + ".new")
     fd = open_regular(building, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with open(fd, "wb") as file:  # noqa: PTH123
+    with open(fd, "wb") as file:
         try:
             for part in parts:
                 file.write(part)
@@ -373,7 +373,7 @@ def copy_file(place: Path, copy: Path) -> None:
     """Copy a file if it is there; durable when its directory is."""
     with contextlib.suppress(FileNotFoundError):
         fd = open_regular(place)
-        with open(fd, "rb") as file:  # noqa: PTH123
+        with open(fd, "rb") as file:
             write_file(copy, iter(lambda: file.read(COPY_BYTES), b""))
 
 
@@ -386,10 +386,10 @@ def read_json(place: Path) -> dict[str, Any] | None:
         fd = open_regular(place)
     except FileNotFoundError:
         return None
-    with open(fd, encoding="utf-8") as file:  # noqa: PTH123
+    with open(fd, encoding="utf-8") as file:
         record = json.load(file)
     if not isinstance(record, dict):
-        raise ValueError("it is no JSON object")  # noqa: TRY004
+        raise ValueError("it is no JSON object")  # noqa: TRY004 - it is about the file's content
     return record
 
 

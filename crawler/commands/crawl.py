@@ -55,7 +55,7 @@ class Command(crawl.Command):
             logger.error("The crawl could not start", exc_info=error)
 
 
-def _collect_errors(crawling: Any) -> list[BaseException]:  # noqa: ANN401
+def _collect_errors(crawling: Any) -> list[BaseException]:
     """Return a list that will hold the error of *crawling*, which is now handled.
 
     A task or a deferred, depending on TWISTED_REACTOR.

@@ -43,10 +43,10 @@ class _Request(Protocol):
     method: bytes
     uri: bytes
 
-    def getHeader(self, key: str) -> str | None: ...  # noqa: N802
-    def setHeader(self, name: str, value: str) -> None: ...  # noqa: N802
-    def setResponseCode(self, code: int) -> None: ...  # noqa: N802
-    def notifyFinish(self) -> Deferred[None]: ...  # noqa: N802
+    def getHeader(self, key: str) -> str | None: ...  # noqa: N802 - a name of Twisted
+    def setHeader(self, name: str, value: str) -> None: ...  # noqa: N802 - a name of Twisted
+    def setResponseCode(self, code: int) -> None: ...  # noqa: N802 - a name of Twisted
+    def notifyFinish(self) -> Deferred[None]: ...  # noqa: N802 - a name of Twisted
     def write(self, data: bytes) -> None: ...
     def finish(self) -> None: ...
 
@@ -145,7 +145,7 @@ class SampleServer(Resource):
             self._log.write(b"%d %b %b\n" % (status, request.method, request.uri))
 
 
-def _reactor() -> Any:  # noqa: ANN401 - of many interfaces, none of them typed
+def _reactor() -> Any:
     # Imported late, because the settings of a crawl choose the reactor.
     from twisted.internet import reactor
 

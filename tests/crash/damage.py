@@ -200,9 +200,7 @@ def _damaged(
             (path / files.DATA).write_bytes(data)
             outcome = OK
             if data != before:
-                outcome = in_child(
-                    lambda: _opened(path, world, history, not powerless)  # noqa: B023
-                )
+                outcome = in_child(lambda: _opened(path, world, history, not powerless))
             if outcome.verdict == "ok":
                 shutil.rmtree(path)
             how = "power cut" if powerless else "closed"

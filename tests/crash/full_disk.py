@@ -207,10 +207,10 @@ def _opened_without_room(folder: Path) -> list[Outcome]:
                     file.unlink()
             free = os.statvfs(disk).f_bavail
             (disk / "filling").write_bytes(bytes((free - blocks) * 4096))
-            outcome = in_child(lambda: _use_in_no_room(path))  # noqa: B023
+            outcome = in_child(lambda: _use_in_no_room(path))
             if outcome.verdict == "ok":
                 (disk / "filling").unlink()
-                outcome = in_child(lambda: _use_with_room(path))  # noqa: B023
+                outcome = in_child(lambda: _use_with_room(path))
         words = f"opened with {blocks} blocks free: {outcome.words}"
         outcomes.append(Outcome(outcome.verdict, words))
     return outcomes

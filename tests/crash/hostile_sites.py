@@ -36,7 +36,7 @@ class HostileSites(Fault):
     number = "F16"
     name = "hostile sites, planted pickles"
 
-    def run(self, folder: Path, seed: int) -> list[Outcome]:  # noqa: ARG002
+    def run(self, folder: Path, seed: int) -> list[Outcome]:
         return [_played(script, folder) for script in SCRIPTS]
 
     def control(self, folder: Path) -> list[Outcome]:

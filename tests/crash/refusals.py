@@ -241,10 +241,10 @@ class Refusals(Fault):
         """Without a look at the marker and the mark."""
 
         def careless(path: Path) -> Outcome:
-            open_data.read_mark = lambda path: open_data.Marked(  # noqa: ARG005
+            open_data.read_mark = lambda path: open_data.Marked(
                 clean=True, interrupted=False, transaction=0
             )
-            files.read_marker = lambda path: None  # noqa: ARG005
+            files.read_marker = lambda path: None
             return _opened(path, refuse=True)
 
         names = ("replaced by another store", "replaced by a younger self")

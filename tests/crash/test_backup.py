@@ -80,7 +80,7 @@ def outcomes(
         made.append((folder / f"backup-{number}", done))
     load.end()
     reports = [(place, Report({*load.report.started}, done)) for place, done in made]
-    return [in_child(lambda: gone_on(*each)) for each in reports]  # noqa: B023
+    return [in_child(lambda: gone_on(*each)) for each in reports]
 
 
 def test_backups_of_a_store_in_use_can_be_crawled_to_their_end(tmp_path: Path) -> None:

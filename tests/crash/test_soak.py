@@ -21,10 +21,10 @@ class Fake(Fault):
         self._run = run
         self._control = control
 
-    def run(self, folder: Path, seed: int) -> list[Outcome]:  # noqa: ARG002
+    def run(self, folder: Path, seed: int) -> list[Outcome]:
         return self._run(folder)
 
-    def control(self, folder: Path) -> list[Outcome]:  # noqa: ARG002
+    def control(self, folder: Path) -> list[Outcome]:
         return [self._control]
 
 

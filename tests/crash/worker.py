@@ -60,7 +60,7 @@ def without_sync() -> None:
 
 def without_sync_of_feeds() -> None:
     """Let no output file be synced, for a control; LMDB syncs by itself."""
-    os.fdatasync = lambda fd: None  # noqa: ARG005
+    os.fdatasync = lambda fd: None
 
 
 class Work:

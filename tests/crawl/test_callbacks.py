@@ -66,7 +66,7 @@ class Refused(Base):
     """Callbacks that cannot be stored, each with the words that say why."""
 
     def of_a_lambda(self) -> Any:
-        return lambda r: self.got(r), "use a method of the spider"  # noqa: PLW0108
+        return lambda r: self.got(r), "use a method of the spider"  # noqa: PLW0108 - a lambda is the point
 
     def of_a_function(self) -> Any:
         def parse(r: Any, page: int = 1) -> Any:

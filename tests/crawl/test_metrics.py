@@ -51,7 +51,7 @@ def metrics() -> Iterator[str]:
 
 def read(url: str, accept: str = "*/*") -> str:
     request = Request(url, headers={"Accept": accept})  # noqa: S310 - on loopback
-    with urlopen(request, timeout=DEADLINE) as answer:  # noqa: S310
+    with urlopen(request, timeout=DEADLINE) as answer:  # noqa: S310 - a URL of this test
         text: str = answer.read().decode()
     return text
 

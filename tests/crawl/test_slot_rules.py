@@ -130,7 +130,7 @@ class Downloader:
 
     last = 0.0
 
-    def last_request_of(self, name: str) -> float:  # noqa: ARG002
+    def last_request_of(self, name: str) -> float:
         return self.last
 
 

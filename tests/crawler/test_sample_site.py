@@ -114,7 +114,7 @@ def test_a_job_that_died_while_it_noted_its_port_starts_anew(tmp_path: Path) -> 
 
 def test_a_port_is_free_again_right_after_a_connection_was_cut() -> None:
     port = kept_port()
-    with open_port(port) as listening:  # noqa: SIM117
+    with open_port(port) as listening:  # noqa: SIM117 - the port must be open first
         with socket.create_connection(("127.0.0.1", port)):
             accepted, _ = listening.accept()
             accepted.close()  # first, as a killed server: this side waits

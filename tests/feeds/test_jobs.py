@@ -130,7 +130,7 @@ def test_a_crawl_goes_on_from_a_backup_that_was_made_while_it_ran(
     for pages in (4, 8, 12):
         crawl.site.hold_after(4)
         process.until_requested(pages + 1)
-        process.until(lambda: file.exists() and len(read(file)) == 3 * pages)  # noqa: B023
+        process.until(lambda: file.exists() and len(read(file)) == 3 * pages)
         if pages == 4:
             crawl.bloomdupe("backup", "job", "backup")
     process.kill()

@@ -40,6 +40,6 @@ class Unstorable(Follow):
     name = "unstorable"
 
     def parse(self, response: Response) -> Any:
-        value: Any = lambda: None  # noqa: E731
+        value: Any = lambda: None  # noqa: E731 - a lambda is the point
         for request in response.follow_all(css="a"):
             yield request.replace(meta={"value": value})

@@ -108,7 +108,7 @@ def test_commits_and_reads_wait_for_a_server_that_is_away(
     for number, act in enumerate(acts, 1):
         server.kill()
         acting = meanwhile(act)
-        until(lambda: owner.client.interruptions == number)  # noqa: B023 - at once
+        until(lambda: owner.client.interruptions == number)
         server.start()
         acting.join()
     assert found == [b"2"]

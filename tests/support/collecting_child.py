@@ -307,7 +307,7 @@ def started(url: str, directory: Path, *options: str, **faults: Any) -> Iterator
         return
     status = 1
     try:
-        said = Path(f"{directory}.said").open("a", buffering=1)  # noqa: SIM115
+        said = Path(f"{directory}.said").open("a", buffering=1)  # noqa: SIM115 - it stays open
         sys.stdout = sys.stderr = said
         # A shell lets a process in the background ignore Ctrl-C.
         signal.signal(signal.SIGINT, signal.default_int_handler)

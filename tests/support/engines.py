@@ -37,7 +37,7 @@ class Memory:
     """Without ``JOBDIR``: nothing outlives the process."""
 
     name = "memory"
-    settings: dict[str, Any] = {"BLOOMDUPE_CHECKPOINT_INTERVAL": 0.05}  # noqa: RUF012
+    settings: dict[str, Any] = {"BLOOMDUPE_CHECKPOINT_INTERVAL": 0.05}  # noqa: RUF012 - it is never changed
     job = ""
     """The job, as the verbs of ``bloomdupe`` are told it."""
     finished = True
@@ -60,7 +60,7 @@ class Memory:
 
         return partial(set_clock, seconds)
 
-    def done(self, folder: Path) -> int:  # noqa: ARG002 - of the other engines
+    def done(self, folder: Path) -> int:
         """Count the pages that are durably done."""
         return 0
 
@@ -76,7 +76,7 @@ class Disk(Memory):
 
     name = "disk"
     job = "job"
-    settings = {**Memory.settings, "JOBDIR": job}  # noqa: RUF012
+    settings = {**Memory.settings, "JOBDIR": job}  # noqa: RUF012 - it is never changed
 
     def done(self, folder: Path) -> int:
         return int(self.totals(folder).get("pages", 0))

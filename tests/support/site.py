@@ -335,8 +335,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     do_GET = respond  # noqa: N815 - the names that http.server looks for
-    do_HEAD = respond  # noqa: N815
-    do_POST = respond  # noqa: N815
+    do_HEAD = respond  # noqa: N815 - a name of http.server
+    do_POST = respond  # noqa: N815 - a name of http.server
 
     def log_message(self, *_: Any) -> None:
         pass

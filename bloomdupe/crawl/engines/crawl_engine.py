@@ -313,7 +313,7 @@ class CrawlEngine:
 
     # Acceptance
 
-    def slot_of(self, request: Request, parent: InFlightRequest | None) -> str:  # noqa: ARG002
+    def slot_of(self, request: Request, parent: InFlightRequest | None) -> str:
         """Return the downloader's slot of a request, which ``parent`` has yielded."""
         return self._access.slot_of(request)
 
@@ -322,7 +322,7 @@ class CrawlEngine:
         key: bytes,
         *,
         exact: bool,
-        of: Request | None = None,  # noqa: ARG002
+        of: Request | None = None,
     ) -> bool:
         """Whether a key ``of`` a request is certainly seen; asked for every link.
 
@@ -431,9 +431,9 @@ class CrawlEngine:
         self,
         key: bytes,
         exact: bool,
-        slot: str | None,  # noqa: ARG002
+        slot: str | None,
         *,
-        of_start: bool,  # noqa: ARG002
+        of_start: bool,
     ) -> None:
         """Mark a key as seen, of a request of a slot, or one without a slot."""
         self.frontier.seen.add(key, exact=exact)

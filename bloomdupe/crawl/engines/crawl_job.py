@@ -183,7 +183,7 @@ def _refuse_misplaced(directory: Path) -> None:
 def refuse_queue_of_scrapy(jobdir: Path, spider: str) -> None:
     """Refuse a job with pending requests that only Scrapy's scheduler can see."""
     active, pending = jobdir / "requests.queue" / "active.json", None
-    with suppress(FileNotFoundError), open(open_regular(active), "rb") as file:  # noqa: PTH123
+    with suppress(FileNotFoundError), open(open_regular(active), "rb") as file:
         pending = json.load(file)
     if pending:
         raise StoreMismatchError(

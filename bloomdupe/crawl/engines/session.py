@@ -147,7 +147,7 @@ class Session:
             return None if work.root.is_acked else work
         return None
 
-    def take_item(self, response: Any, lines: list[tuple[int, bytes]]) -> None:  # noqa: ANN401
+    def take_item(self, response: Any, lines: list[tuple[int, bytes]]) -> None:
         """Take an item that is through its pipelines, as lines for the feeds.
 
         Items of ``start()`` may come when the crawl has closed: the next run, or
@@ -164,7 +164,7 @@ class Session:
         elif type(parent) is StartItem:
             self.registry.end_item(parent)
 
-    def _page_of_item(self, response: Any) -> InFlightRequest | None:  # noqa: ANN401
+    def _page_of_item(self, response: Any) -> InFlightRequest | None:
         """Return the request in flight that an item belongs to."""
         # A pipeline may have lost track, the response has not.
         return self.parent() or self.registry.of(getattr(response, "request", None))
@@ -181,7 +181,7 @@ class Session:
             return False
         return True
 
-    def _scraped(self, response: Any) -> None:  # noqa: ANN401 - a response, a failure
+    def _scraped(self, response: Any) -> None:
         self.take_item(response, [])
 
     def _dropped(self) -> None:

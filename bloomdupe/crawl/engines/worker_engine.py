@@ -134,7 +134,7 @@ class WorkerEngine(CrawlEngine):
         return min(super()._interval, LONGEST_SILENCE, self.settings.redis_lease / 10)
 
     def open(self) -> None:
-        """See :meth:`CrawlEngine.open`."""
+        """Open the crawl, and take in the requests that were sent."""
         super().open()
         self._is_open = True
 
@@ -163,7 +163,7 @@ class WorkerEngine(CrawlEngine):
         return self._sent.contains(_sent_key(key, of))
 
     def has_room(self, request: Request) -> bool:
-        """See :meth:`CrawlEngine.has_room`; the receiver of a request decides."""
+        """Whether the slot of a request has room; for another worker, it decides."""
         if not self.session.slots.limited:
             return True
         slot = self._slot_of(request)
@@ -223,7 +223,7 @@ class WorkerEngine(CrawlEngine):
             self._deliver(SentRequest(slot, 0, b"", ((key, exact),)))
 
     def ack(self, root: InFlightRequest) -> None:
-        """See :meth:`CrawlEngine.ack`; requests for other workers go out with it."""
+        """Acknowledge a page; its requests for other workers go out with it."""
         outcome = root.outcome
         sent, outcome.sent = outcome.sent, ()
         super().ack(root)
@@ -338,7 +338,7 @@ class WorkerEngine(CrawlEngine):
             try:
                 sent = SentRequest.read(entry)
                 if partition_of(sent.slot) != number:
-                    raise ValueError("it belongs to another partition")  # noqa: TRY301
+                    raise ValueError("it belongs to another partition")
             except ValueError as error:
                 logger.error(  # noqa: TRY400 - the reason says it all
                     "A request in the inbox of %(place)s is dropped: %(why)s",
@@ -381,7 +381,7 @@ class WorkerEngine(CrawlEngine):
 
     @property
     def status(self) -> Status:
-        """See :attr:`CrawlEngine.status`."""
+        """The status of the crawl, with the work of the other workers."""
         here, sample = super().status, self._sample
         if sample is None or len(sample.counts) < PARTITIONS or any(sample.inboxes):
             return here._replace(more=True)
@@ -398,7 +398,7 @@ class WorkerEngine(CrawlEngine):
     # A refused commit
 
     def read_again(self) -> None:
-        """See :meth:`CrawlEngine.read_again`; it waits until a partition is here."""
+        """Go on from the last commit, once a partition is here."""
         self._background.drop()
         super().read_again()
         say_who(self.session, self.frontier)

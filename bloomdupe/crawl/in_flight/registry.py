@@ -179,7 +179,7 @@ class InFlightRegistry:
     # The end
 
     def end(self, in_flight: InFlightRequest, *, complete: bool) -> None:
-        """See :meth:`InFlightRequest.ended`."""
+        """End a request, or the part of a page that it is."""
         known = self._in_flight.pop(id(in_flight.request), None)
         if known is None or in_flight.is_dropped:
             return
@@ -334,7 +334,7 @@ def stands_alone(request: Request, spider: Spider) -> bool:
     return True
 
 
-def _values_of(value: Any) -> Iterable[Any] | None:  # noqa: ANN401 - any value
+def _values_of(value: Any) -> Iterable[Any] | None:
     """Return the values that a function carries; None if it can change itself."""
     if type(value) is MethodType:
         return [value.__self__]

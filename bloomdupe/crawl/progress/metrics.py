@@ -138,7 +138,7 @@ class Metrics(Collector):
 
     def _families(
         self,
-        kind: Any,  # noqa: ANN401 - a class of families
+        kind: Any,
         about: Iterable[tuple[str, str, str]],
         figures: Mapping[str, Any],
     ) -> Iterator[Metric]:

@@ -285,7 +285,7 @@ class SpiderMemory(Participant):
             logger.warning(message, values, extra={"spider": self._spider})
 
 
-def _packed(value: Any) -> bytes:  # noqa: ANN401 - anything
+def _packed(value: Any) -> bytes:
     """Return a value as bytes; if it cannot be stored, a mark in their place."""
     kind = type(value)
     size = len(value) if kind in _SIZED else 0

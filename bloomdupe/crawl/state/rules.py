@@ -69,7 +69,7 @@ class Rules:
         """
         try:
             if text is not None and len(text) > MOST_BYTES:
-                raise ValueError(f"it has more than {MOST_BYTES:,} bytes")  # noqa: TRY301
+                raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
             return cls.of({} if text is None else json.loads(text))
         except (ValueError, RecursionError) as error:
             raise refused(place, error) from error
@@ -85,7 +85,7 @@ class Rules:
     def of(cls, values: dict[str, Any]) -> Self:
         """Read the JSON object; raises :class:`ValueError` if it is none of rules."""
         if not isinstance(values, dict):
-            raise ValueError("it is no JSON object")  # noqa: TRY004
+            raise ValueError("it is no JSON object")  # noqa: TRY004 - it is about the file's content
         if unknown := sorted(values.keys() - {"blocked", "paused", "stop"}):
             raise ValueError(f"it has an unknown field {unknown[0][:80]!r}")
         blocked, paused = values.get("blocked", []), values.get("paused", [])
@@ -279,7 +279,7 @@ def text_of_rules(store: Path) -> bytes | None:
     """
     place = store / files.RULES
     try:
-        with open(open_regular(place), "rb") as file:  # noqa: PTH123
+        with open(open_regular(place), "rb") as file:
             return file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         return None

@@ -106,7 +106,7 @@ class _Reading:
     def read_heads(self, data: Path) -> None:
         """Check the flags in the heads of the file, which the verifier does not."""
         page_size = 0
-        with open(open_regular(data), "rb") as file:  # noqa: PTH123
+        with open(open_regular(data), "rb") as file:
             for number in range(2):
                 file.seek(number * page_size)
                 page_size, *flags = _head.unpack(file.read(_head.size))

@@ -222,7 +222,7 @@ class LmdbStore(Store):
             raise unmappable(self.path, size) from error
 
     def copy(self, target: Path, *, without: Collection[bytes] = ()) -> int:
-        """See :meth:`Store.copy`: it is made beside its place, and renamed."""
+        """Copy the store: the copy is made beside its place, and renamed."""
         if target.exists():
             raise StoreError(f"{target} exists; name a new place for the copy")
         building = target.with_name(target.name + ".creating")

@@ -149,7 +149,7 @@ class Client:
 
     # Talking
 
-    def ask(self, *words: Any) -> Any:  # noqa: ANN401 - answers are of several types
+    def ask(self, *words: Any) -> Any:
         """Return the answer to a command; wait while Redis is away."""
         end = 0.0
         while True:
@@ -183,14 +183,14 @@ class Client:
 
     def run(
         self, script: LuaScript, keys: Sequence[bytes], *arguments: bytes | str | int
-    ) -> Any:  # noqa: ANN401 - likewise
+    ) -> Any:
         """Return the answer of a script, which Redis may not know any more."""
         try:
             return self.ask("EVALSHA", script.sha, len(keys), *keys, *arguments)
         except _UnknownScriptError:
             return self.ask("EVAL", script.text, len(keys), *keys, *arguments)
 
-    def send(self, *words: Any) -> None:  # noqa: ANN401 - likewise
+    def send(self, *words: Any) -> None:
         """Send a command once; nothing happens if Redis is away."""
         with suppress(*TRANSLATED):
             self._redis.execute_command(*words)

@@ -50,7 +50,7 @@ class RedisStore(Store, Snapshot):
         self,
         crawl: CrawlOnRedis,
         number: int,
-        owner: Any = None,  # noqa: ANN401 - a PartitionOwner
+        owner: Any = None,
     ) -> None:
         self.number = number
         self.readonly = owner is None
@@ -65,7 +65,7 @@ class RedisStore(Store, Snapshot):
         self._owner = owner
         self.header: dict[str, Any] = self.record("store") or {}
 
-    def ask(self, command: str, table: bytes, *words: Any) -> Any:  # noqa: ANN401
+    def ask(self, command: str, table: bytes, *words: Any) -> Any:
         """Return the answer to a command about a table."""
         key = self._crawl.keys.table(self.number, table)
         return self._crawl.client.ask(command, key, *words)
