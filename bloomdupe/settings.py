@@ -338,7 +338,7 @@ class JobSettings:
     """Most seconds before the first retry, the factor by which they grow with each
     retry, and their limit; None: retries do not wait."""
     revisit: tuple[tuple[re.Pattern[str], float], ...] = _of([], check_revisit)
-    """Pages that are visited again: after so many seconds."""
+    """Pages that are revisited: after so many seconds."""
     redis_url: str | None = _of(None, lambda value, _: value)
     """Server of a crawl that several workers share; None: a single process."""
     redis_lease: float = _of(30, check_seconds)

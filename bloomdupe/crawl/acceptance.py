@@ -195,7 +195,7 @@ class Acceptance:
             not_before = time_of(request, time.time())
             request = without_time(request)
         growing, is_again = self._session.growing, is_retry(request, parent)
-        # It replaces its parent, which is not visited again itself.
+        # It replaces its parent, which is not revisited itself.
         repeats = answers or is_again
         if is_again and growing is not None:
             if answers and parent is not None and not parent.try_counts:

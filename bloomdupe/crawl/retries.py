@@ -1,4 +1,4 @@
-"""Requests that wait or come again: at a time that they name, as a retry or a visit."""
+"""Requests that are delayed: by a time that they name, as a retry or a revisit."""
 
 from __future__ import annotations
 
@@ -161,14 +161,14 @@ def checked_rule(request: Request) -> float | None:
 
 
 class Revisits:
-    """Lets pages come again when they are done.
+    """Lets pages be revisited when they are done.
 
     When a request with a rule is acknowledged, ``schedule`` gets the same request for
     its next time, to make it durable in the same step. It does not pass the filter. The
     known facts about the page travel with it
     (:class:`~bloomdupe.requests.layout.Visit`), in its payload and not in its ``meta``.
-    A redirect or retry inherits them. A key in the filter says which pages come again
-    already, so that a page that is scheduled twice comes again only once.
+    A redirect or retry inherits them. A key in the filter says which pages are
+    revisited already, so that a page that is scheduled twice is revisited only once.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class Revisits:
         registry.acking.append(self.before_ack)
 
     def rule_of(self, request: Request) -> float | None:
-        """Return after how many seconds a page comes again; None: never."""
+        """Return after how many seconds a page is revisited; None: never."""
         if REVISIT in request.meta:
             return checked_rule(request)
         for pattern, rule in self._rules:
@@ -196,7 +196,7 @@ class Revisits:
         return None
 
     def concerns(self, request: Request, follows: InFlightRequest | None) -> bool:
-        """Whether a page comes again.
+        """Whether a page is revisited.
 
         ``follows`` is the in_flight that this request is a retry or redirect of.
         """
@@ -221,7 +221,7 @@ class Revisits:
             return self.rule_of(in_flight.request)
         except RequestTimeError as error:  # a middleware has put it there since
             logger.error(  # noqa: TRY400 - the reason says it all
-                "%(request)s does not come again: %(reason)s",
+                "%(request)s is not revisited: %(reason)s",
                 {"request": in_flight.request, "reason": error},
                 extra={"spider": self._session.spider},
             )
@@ -255,7 +255,7 @@ class Revisits:
     def _next_visit(self, payload: bytes, visit: Visit, due: float) -> SentRequest:
         """Return the request for the next visit.
 
-        After the first visit it has the key which says that the page comes again.
+        After the first visit it has the key which says that the page is revisited.
         """
         request = self._session.serializer.load(payload)
         keys: tuple[tuple[bytes, bool], ...] = ()
@@ -281,7 +281,7 @@ class Revisits:
             self._session.serializer.dump(request)
         except UnserializableError as error:
             logger.warning(
-                "%(request)s does not come again, for it cannot be stored: %(reason)s."
+                "%(request)s is not revisited, for it cannot be stored: %(reason)s."
                 " No more of them will be logged",
                 {"request": request, "reason": error},
                 extra={"spider": self._session.spider},

@@ -198,7 +198,7 @@ class HeldJob:
                     source = one.parent or "the page that has led to it"
                     added.problems.add(
                         one.url,
-                        "it could not be stored, or its page comes again by itself;"
+                        "it could not be stored, or its page is revisited anyway;"
                         f" {source} yields it again",
                     )
                 elif self.rules.keep_out(one.slot, one.url):

@@ -179,8 +179,8 @@ def brought_back(payload: bytes) -> bytes:
     """Return a stored request as a request for a page that was seen.
 
     The target of a redirect of the page was seen, too, so the request has
-    ``dont_filter``, and so have the requests that follow from it. If a rule makes the
-    page come again, its visits begin anew.
+    ``dont_filter``, and so have the requests that follow from it. If a rule has the
+    page revisited, its visits begin anew.
     """
     if Visit.of(payload) is None:
         payload = Visit(renewed=True).added_to(payload)

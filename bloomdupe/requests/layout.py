@@ -26,7 +26,7 @@ flags
 encoding
 class_name     nil means ``scrapy.Request``
 state          attributes that a subclass has added
-visit          visits of a page that comes again, see :class:`Visit`
+visit          visits of a page that is revisited, see :class:`Visit`
 ============== =======================================================================
 """
 
@@ -162,7 +162,7 @@ class Visit:
     origin: bytes | None = None
     """This first request, as a payload."""
     renewed: bool = False
-    """Whether it starts to come again even if it did so before: the user asked for it,
+    """Whether its revisits begin even if they did before: the user asked for it,
     and no other visit is pending.
     """
 

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from redis_places import JOB, OneRedis
-from spiders.everyday import DAY, SETTINGS, Everyday, comes_again
+from spiders.everyday import DAY, SETTINGS, Everyday, is_revisited
 from support.crawl import Before, Crawl, Process, Run
 from support.site import Answer, Visit, links
 from support.stored_crawl import StoredCrawl
@@ -56,8 +56,8 @@ class EverydayPages:
 
     @property
     def revisited(self) -> list[str]:
-        """The pages that are visited again."""
-        return [f"/{number}" for number in range(self._size) if comes_again(number)]
+        """The pages that are revisited."""
+        return [f"/{number}" for number in range(self._size) if is_revisited(number)]
 
     def __call__(self, visit: Visit) -> Answer:
         name, _, rest = visit.path[1:].partition("?")[0].partition("/")
@@ -209,7 +209,7 @@ class DisturbedCrawl:
 
     @property
     def revisited(self) -> list[str]:
-        """The pages that are visited again."""
+        """The pages that are revisited."""
         pages: Any = self.site.pages
         found: list[str] = pages.revisited
         return found

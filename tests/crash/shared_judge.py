@@ -54,7 +54,7 @@ def _ends(crawl: DisturbedCrawl) -> Outcome | None:
         return lost("something waits, though all workers have ended")
     delayed, wanted = stored.delayed, len(crawl.revisited)
     if delayed != wanted:
-        return silently_wrong(f"{delayed} pages are visited again, and not {wanted}")
+        return silently_wrong(f"{delayed} pages are revisited, and not {wanted}")
     return None
 
 

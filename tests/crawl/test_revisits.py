@@ -1,4 +1,4 @@
-"""Pages that come again, in real crawls; the judge is the server's log."""
+"""Revisited pages, in real crawls; the judge is the server's log."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ HOSTS = 12
 LATER = 0.3
 """Seconds."""
 DAY = 86_400
-"""Seconds, after which some pages are visited again."""
+"""Seconds, after which some pages are revisited."""
 MOST = 90
 """Pages of a slot, more than any but ``trap`` has."""
 TOO_MANY = 20
@@ -66,8 +66,8 @@ SETTINGS: dict[str, Any] = {
 """The settings of both stock Scrapy, which ignores some, and the workers."""
 
 
-def comes_again(number: int) -> bool:
-    """Whether a page is visited again; none of these fails."""
+def is_revisited(number: int) -> bool:
+    """Whether a page is revisited; none of these fails."""
     return number % 20 == 7 and number % 14 != 9
 
 
@@ -112,8 +112,8 @@ class Everyday(Spider):
         return {"bloomdupe_delay": LATER} if wanted else {}
 
     def again(self, number: int) -> dict[str, Any]:
-        """Return meta that has a page visited again; stock Scrapy ignores it."""
-        return {"bloomdupe_revisit": DAY} if comes_again(number) else {}
+        """Return meta that has a page revisited; stock Scrapy ignores it."""
+        return {"bloomdupe_revisit": DAY} if is_revisited(number) else {}
 
     def page(self, response: Response, part: str = "") -> Page:
         return Page(response.url.removeprefix(self.site), part)

@@ -448,7 +448,7 @@ class CrawlEngine:
                 self.session.stopping.fail(error)
 
     def _schedule_visit(self, visit: SentRequest) -> None:
-        """Schedule a page for its next visit, if it does not come again already."""
+        """Schedule a page for its next visit, if it is not revisited already."""
         if not self.frontier.is_here(visit.slot):
             self._deliver(visit)
             return

@@ -55,7 +55,7 @@ class Outcome:
         """Places of the earlier lines in the file of :class:`Outcomes`: first byte, and
         number of bytes."""
         self.visited: float | None = None
-        """Unix time of this visit, if the page comes again."""
+        """Unix time of this visit, if the page is revisited."""
         self.keys: Sequence[Key] = ()
         """Keys to mark as seen."""
         self.sent: Sequence[Any] = ()

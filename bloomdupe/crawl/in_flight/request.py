@@ -120,7 +120,7 @@ class InFlightRequest:
         self.try_counts = True
         """Whether a retry of it counts as one of its tries."""
         self.visit: Visit | None = None
-        """The visit that came with the request, if its page comes again."""
+        """The visit that came with the request, if its page is revisited."""
 
     @property
     def is_volatile(self) -> bool:
@@ -153,7 +153,7 @@ class InFlightRequest:
         return self.request
 
     @property
-    def comes_again(self) -> bool:
+    def is_revisited(self) -> bool:
         """Whether the page has a next visit, regardless of the result of this visit."""
         return self.outcome.visited is not None
 

@@ -252,7 +252,7 @@ class Failures(Participant):
         None if a second copy would double its visits, or if it could not be stored.
         """
         payload = in_flight.first
-        if in_flight.comes_again or not payload:
+        if in_flight.is_revisited or not payload:
             return None
         request = self._serializer.load(payload)
         if request.meta.pop("retry_times", None) is not None:
