@@ -458,7 +458,7 @@ class HeldSlots:
 class HeldFilter:
     """What is known of the filters of all partitions that are here."""
 
-    keeps_pages = True
+    keeps_blocks = True
     disk_bytes = 0
 
     def __init__(self, frontier: HeldFrontier, parameters: Parameters) -> None:
