@@ -36,7 +36,7 @@ def test_size_answers_the_questions_of_the_literature(verb: Verb) -> None:
     assert code == 0
     assert report["bits_per_key_optimal"] == pytest.approx(9.585, abs=1e-3)
     assert report["fpp_calculated"] <= 1e-2
-    assert report["memory_bytes"] >= report["disk_bytes"] == report["pages"] * 8168
+    assert report["memory_bytes"] >= report["disk_bytes"] == report["blocks"] * 8168
 
 
 @pytest.mark.parametrize(

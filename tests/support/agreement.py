@@ -35,7 +35,7 @@ def disagreements(data: Path) -> list[str]:
     problems = [
         f"{counts[name]:,} {name} records stand where {number:,} are counted"
         for name, number in (
-            ("pages", said["pages"]),
+            ("blocks", said["blocks"]),
             ("journal", said["journal_entries"]),
             ("exact", said["exact"]),
         )
