@@ -5,8 +5,8 @@ tuples, sets, times and the like, and objects of the project's own types
 (:mod:`bloomdupe.requests.objects`). The content of an extension is a text, or a list of
 its parts in msgpack.
 
-Equal values have equal bytes in each process, so a digest of the bytes tells values
-apart: sets are sorted, and dictionaries keep their order.
+Equal values have equal bytes in each process, so a digest of the bytes distinguishes
+values: sets are sorted, and dictionaries keep their order.
 
 A value of a class that derives from a builtin type is refused, because it would come
 back as a plain value. Strings of lxml, which know their place in a tree, become plain
