@@ -1,8 +1,7 @@
 """History: the status of a crawl over time, and how its runs have ended.
 
 In the table ``history`` of the store stands a msgpack array for each point, with the
-fields of :class:`Point` in their order, and one for each run (:class:`Ran`). Later
-versions may add fields at the end.
+fields of :class:`Point` in their order, and one for each run (:class:`Ran`).
 """
 
 from __future__ import annotations
@@ -84,11 +83,11 @@ class Point(NamedTuple):
     """Bytes that are free there."""
     memory: int
     """Bytes of memory that the process uses."""
-    delayed: int = 0
+    delayed: int
     """Delayed requests; not among the pending requests."""
-    backing_off: int = 0
+    backing_off: int
     """Slots with pending requests that back off."""
-    slowest: float = 0.0
+    slowest: float
     """Seconds that the slowest slot takes at least, by its delay and its backoff."""
 
     @property
