@@ -163,12 +163,7 @@ class PartitionOwner(CrawlOnRedis):
         for store, number in taken:
             inbox = self.keys.inbox(store.number)
             arguments += words(b"LTRIM", inbox, b"%d" % number, b"-1")
-        cleared = []
-        for store, some in parts.items():
-            batch = self._batch(store, some)
-            arguments += batch.arguments()
-            if batch.cleared:
-                cleared.append(store)
+        arguments += self._writes(parts)
         arguments += self._others(sent or {}, counts or {}, give)
 
         def send() -> None:
@@ -177,21 +172,21 @@ class PartitionOwner(CrawlOnRedis):
         def done() -> None:
             for store, number in taken:
                 del store.taken[:number]
-            for store in cleared:
-                store.ahead.clear()
+            for store, some in parts.items():
+                if any(part.cleared for part in some):
+                    store.ahead.clear()
             for number in give:
                 del self.stores[number]
 
         everything = [part for some in parts.values() for part in some]
         return Commit([Part(done=done), *everything], send)
 
-    def _batch(self, store: RedisStore, parts: Sequence[Part]) -> RedisBatch:
-        if self.stores.get(store.number) is not store:
-            raise not_owner(store.shown)
-        batch = RedisBatch(self.keys, store.number)
-        for part in parts:
-            batch.write(part)
-        return batch
+    def _writes(self, parts: Mapping[RedisStore, Sequence[Part]]) -> Iterator[bytes]:
+        for store, some in parts.items():
+            if self.stores.get(store.number) is not store:
+                raise not_owner(store.shown)
+            for part in some:
+                yield from _calls_of(part, self.keys, store.number)
 
     def _others(
         self,
@@ -201,9 +196,7 @@ class PartitionOwner(CrawlOnRedis):
     ) -> Iterator[bytes]:
         """Yield the calls that concern no table."""
         for number, entries in sent.items():
-            inbox = self.keys.inbox(number)
-            for at in range(0, len(entries), MOST):
-                yield from words(b"RPUSH", inbox, *entries[at : at + MOST])
+            yield from _calls(b"RPUSH", self.keys.inbox(number), entries)
         for number, count in counts.items():
             yield from words(b"HSET", self.keys.counts, b"%d" % number, count.packed)
         for number in give:
@@ -275,50 +268,34 @@ class PartitionOwner(CrawlOnRedis):
         self.client.close()
 
 
-class RedisBatch:
-    """The writes of a commit to a partition."""
+def _calls_of(part: Part, keys: CrawlKeys, partition: int) -> Iterator[bytes]:
+    """Yield the calls that write a part to a partition."""
+    for table in part.cleared:
+        yield from words(b"DEL", keys.table(partition, table))
+    for table, changes in part.changes.items():
+        in_order = table in SORTED
+        gone: list[bytes] = []
+        puts: list[bytes] = []
+        for key, value in changes.items():
+            if value is None:
+                gone += (b"[" + key, b"(" + successor(key)) if in_order else (key,)
+            else:
+                record = checksum(table, key, value) + value
+                puts += (b"0", key + record) if in_order else (key, record)
+        place = keys.table(partition, table)
+        yield from _calls(b"CUT" if in_order else b"HDEL", place, gone)
+        yield from _calls(b"ZADD" if in_order else b"HSET", place, puts)
+    yield from _calls(b"SADD", keys.table(partition, EXACT), part.exact)
+    for line in part.output:
+        yield from words(b"XADD", keys.output, b"*", *line)
+    if COOKIES in part.cleared or part.changes.get(COOKIES):
+        yield from words(b"HINCRBY", keys.head, b"cookies", b"1")
 
-    def __init__(self, keys: CrawlKeys, partition: int) -> None:
-        self._keys = keys
-        self._partition = partition
-        self._words: list[bytes] = []
-        self._changed: set[bytes] = set()
-        self.cleared: set[bytes] = set()
-        """Tables of which nothing older is left."""
 
-    def write(self, part: Part) -> None:
-        """Write a part."""
-        for table in part.cleared:
-            self._words += words(b"DEL", self._keys.table(self._partition, table))
-        self.cleared.update(part.cleared)
-        for table, changes in part.changes.items():
-            in_order = table in SORTED
-            gone: list[bytes] = []
-            puts: list[bytes] = []
-            for key, value in changes.items():
-                if value is None:
-                    gone += (b"[" + key, b"(" + successor(key)) if in_order else (key,)
-                else:
-                    record = checksum(table, key, value) + value
-                    puts += (b"0", key + record) if in_order else (key, record)
-            self._call(b"CUT" if in_order else b"HDEL", table, gone)
-            self._call(b"ZADD" if in_order else b"HSET", table, puts)
-        self._call(b"SADD", EXACT, part.exact)
-        for line in part.output:
-            self._words += words(b"XADD", self._keys.output, b"*", *line)
-
-    def arguments(self) -> list[bytes]:
-        """Return the calls, as arguments of the script."""
-        if COOKIES in self._changed | self.cleared:
-            more = words(b"HINCRBY", self._keys.head, b"cookies", b"1")
-            return [*self._words, *more]
-        return self._words
-
-    def _call(self, call: bytes, table: bytes, values: Sequence[bytes]) -> None:
-        key = self._keys.table(self._partition, table)
-        for at in range(0, len(values), MOST):
-            self._words += words(call, key, *values[at : at + MOST])
-            self._changed.add(table)
+def _calls(call: bytes, key: bytes, values: Sequence[bytes]) -> Iterator[bytes]:
+    """Yield a call with any number of values, as several calls."""
+    for at in range(0, len(values), MOST):
+        yield from words(call, key, *values[at : at + MOST])
 
 
 def words(call: bytes, key: bytes, *arguments: bytes) -> Iterator[bytes]:
