@@ -1,10 +1,23 @@
-"""``python -m bloomdupe``, where the command ``bloomdupe`` is not on the PATH."""
+"""The start of ``bloomdupe``, also as ``python -m bloomdupe``."""
 
 from __future__ import annotations
 
+import signal
 import sys
 
-from bloomdupe.cli.start import main
+
+def main() -> int:
+    """Import the command line and run it; return the exit code.
+
+    The import takes a moment. Until it is done, Ctrl-C ends the process at once,
+    without a traceback.
+    """
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from bloomdupe.cli import main as cli
+
+    signal.signal(signal.SIGINT, before)
+    return cli.main()
+
 
 if __name__ == "__main__":
     sys.exit(main())

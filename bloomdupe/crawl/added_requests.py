@@ -12,7 +12,7 @@ from bloomdupe.printable import logger_of
 from bloomdupe.requests.layout import url_of
 from bloomdupe.store.format import META, meta_records
 from bloomdupe.store.inbox import Inbox
-from bloomdupe.store.participant import Part, Participant
+from bloomdupe.store.store import Part, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from bitarray import bitarray
     from typing_extensions import Self
 
-    from bloomdupe.store.participant import Part
-    from bloomdupe.store.store import Store, StorePlace
+    from bloomdupe.store.store import Part, Store, StorePlace
 
 # Bound once: the hot path calls them for every key.
 _digest = hashing.digest

@@ -25,7 +25,7 @@ from bloomdupe.store.format import (
     meta_records,
     read_journal,
 )
-from bloomdupe.store.participant import Part
+from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from bloomdupe.store.participant import Changes
-    from bloomdupe.store.store import Store
+    from bloomdupe.store.store import Changes, Store
 
     Counts: TypeAlias = Sequence[tuple[Geometry, int]]
     """Shape and number of keys of each layer, oldest first."""

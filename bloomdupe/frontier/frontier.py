@@ -13,7 +13,7 @@ from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.slot_queue import AFTER_ALL, Entry, SlotQueue, rank_of
 from bloomdupe.frontier.slots import Slots
 from bloomdupe.store.format import DELAYED, META, QUEUE, meta_records, request_key
-from bloomdupe.store.participant import Part
+from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

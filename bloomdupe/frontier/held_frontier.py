@@ -10,8 +10,8 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.sent_request import PARTITIONS, partition_of
-from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.crawl_reader import Claims, Counts
+from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from bloomdupe.frontier.slot_queue import SlotQueue
 from bloomdupe.frontier.slot_state import SlotState
 from bloomdupe.store.format import SLOTS, StoredSlot, slot_apart, slot_record
-from bloomdupe.store.participant import Part
+from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

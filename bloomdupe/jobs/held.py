@@ -16,7 +16,7 @@ from bloomdupe.frontier.sent_request import SentRequest, partition_of
 from bloomdupe.jobs.lines import Problems
 from bloomdupe.requests.layout import url_of
 from bloomdupe.store.format import FAILURES
-from bloomdupe.store.participant import Part
+from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.jobs.listed import Selection
     from bloomdupe.jobs.project import Project
-    from bloomdupe.store.participant import Changes
-    from bloomdupe.store.store import Store
+    from bloomdupe.store.store import Changes, Store
 
 
 @dataclass

@@ -16,12 +16,12 @@ from bloomdupe.jobs.held import HeldJob
 from bloomdupe.jobs.job import Job, Removed
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import Life
-from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client, LuaScript
 from bloomdupe.store.redis.crawl_reader import NOBODY, CrawlOnRedis
 from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.redis.redis_store import RedisStore
+from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

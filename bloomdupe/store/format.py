@@ -1,7 +1,7 @@
 """Format: the bytes of a store, and every kind of record in it.
 
 Format 2. ``data.mdb`` has the named databases of LMDB in the table below, which are
-called tables. A :class:`bloomdupe.store.participant.Part` is written to them, and
+called tables. A :class:`bloomdupe.store.store.Part` is written to them, and
 :class:`bloomdupe.store.snapshot.Snapshot` reads them.
 
 ``sum`` is the first 8 bytes of murmur3_x64_128 of the rest of the value. Its seed is

@@ -21,7 +21,7 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.slot_state import SlotState
 from bloomdupe.store.format import BLOBS, SLOTS, StoredSlot
 from bloomdupe.store.lmdb.lmdb_store import Directory
-from bloomdupe.store.participant import Part
+from bloomdupe.store.store import Part
 
 BUDGET = 30
 BOUND = 50

@@ -11,7 +11,7 @@ from support import frontier_model as model
 from trial import CONTROL_SEED, OK, Fault, Outcome, silently_wrong
 
 from bloomdupe.store import store as store_module
-from bloomdupe.store.participant import Part
+from bloomdupe.store.store import Part
 
 EXAMPLES = 50
 """A case; each of 50 steps."""

@@ -24,7 +24,7 @@ from bloomdupe.store import files
 from bloomdupe.store.format import META, TABLES, meta_records
 from bloomdupe.store.lmdb import open_data
 from bloomdupe.store.lmdb.environment import LmdbBatch
-from bloomdupe.store.participant import Part
+from bloomdupe.store.store import Part
 
 Change: TypeAlias = Callable[[Path], None]
 """Of a store at a path."""

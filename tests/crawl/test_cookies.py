@@ -26,7 +26,7 @@ from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.store.format import BLOBS, COOKIES
 from bloomdupe.store.lmdb.check import verify
 from bloomdupe.store.lmdb.lmdb_store import LmdbStore
-from bloomdupe.store.participant import Part
+from bloomdupe.store.store import Part
 
 SPIDER = Spider("test")
 URL = "http://www.a.example/x/y"

@@ -33,7 +33,7 @@ from bloomdupe.crawl.state.memory import (
 )
 from bloomdupe.requests.values import pack
 from bloomdupe.store.format import BLOBS
-from bloomdupe.store.participant import Part
+from bloomdupe.store.store import Part
 
 SITE: dict[str, Page] = {**PAGES, "/login": links("/")}
 PATHS = sorted(path[1:] for path in SITE)

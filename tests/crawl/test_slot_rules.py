@@ -30,7 +30,7 @@ from bloomdupe.frontier.slot_state import (
     backoff_of,
 )
 from bloomdupe.store.format import SLOTS, StoredSlot
-from bloomdupe.store.participant import Part
+from bloomdupe.store.store import Part
 
 DAY = 86_400.0
 

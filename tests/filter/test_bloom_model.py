@@ -24,7 +24,7 @@ from support.repetition import slow_tests_run
 from bloomdupe import BloomFilter
 from bloomdupe.filter import contents, layer
 from bloomdupe.store.lmdb import environment
-from bloomdupe.store.participant import Part
+from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
     from bloomdupe.store.store import Store

@@ -14,7 +14,7 @@ from bloomdupe.errors import StoreDamagedError, StoreError
 from bloomdupe.frontier import frontier as frontier_module
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.format import SLOTS, StoredSlot, slot_record
-from bloomdupe.store.participant import Part
+from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

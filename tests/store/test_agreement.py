@@ -10,7 +10,7 @@ from support.agreement import disagreements
 from bloomdupe import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.format import META, SLOTS, StoredSlot, meta_records, slot_record
-from bloomdupe.store.participant import Part
+from bloomdupe.store.store import Part
 
 
 @pytest.mark.parametrize("wrong", ["nothing", "blocks", "exact", "slots"])

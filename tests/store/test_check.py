@@ -12,7 +12,7 @@ from bloomdupe.store.format import HISTORY
 from bloomdupe.store.lmdb import check as module
 from bloomdupe.store.lmdb import open_data
 from bloomdupe.store.lmdb.check import check
-from bloomdupe.store.participant import Part
+from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -28,12 +28,12 @@ from bloomdupe.store.format import (
     request_key,
 )
 from bloomdupe.store.lmdb.lmdb_store import Directory
-from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
 from bloomdupe.store.redis.crawl_reader import NOBODY, CrawlOnRedis
 from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.redis.redis_store import RedisStore
+from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

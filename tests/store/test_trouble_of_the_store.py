@@ -20,10 +20,10 @@ from bloomdupe.errors import (
     StoreUnreachableError,
 )
 from bloomdupe.store.format import HISTORY
-from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.crawl_reader import NOBODY
 from bloomdupe.store.redis.owner import PartitionOwner
+from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -24,11 +24,11 @@ from bloomdupe.feeds.journal import Journal
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.jobs.project import Project
 from bloomdupe.moving import collecting, stream_output
-from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
 from bloomdupe.store.redis.crawl_reader import NOBODY, Counts
 from bloomdupe.store.redis.owner import PartitionOwner
+from bloomdupe.store.store import Part
 from support.output import packed
 from support.stops import Points
 

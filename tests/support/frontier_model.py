@@ -33,7 +33,7 @@ from bloomdupe.frontier.pending_requests import (
 )
 from bloomdupe.store.lmdb import environment
 from bloomdupe.store.lmdb.lmdb_store import LmdbStore
-from bloomdupe.store.participant import Part
+from bloomdupe.store.store import Part
 from support.agreement import disagreements
 from support.enqueueing import enqueue
 

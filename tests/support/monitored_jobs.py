@@ -9,7 +9,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.history import History, Point, Totals
 from bloomdupe.crawl.state.failures import Failure, digest_of
 from bloomdupe.store.format import FAILURES, META, meta_records
-from bloomdupe.store.participant import Part
+from bloomdupe.store.store import Part
 from support.jobs import make_job
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters
 from bloomdupe.frontier.held_frontier import HeldFrontier
 from bloomdupe.frontier.sent_request import partition_of
-from bloomdupe.store.participant import Part
 from bloomdupe.store.redis import owner as module
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.owner import PartitionOwner
+from bloomdupe.store.store import Part
 from support.taken_out import script_without
 
 if TYPE_CHECKING:

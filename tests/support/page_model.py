@@ -28,8 +28,7 @@ from bloomdupe.crawl.in_flight.request import Accepted, InFlightRequest
 from bloomdupe.crawl.starting import StartItem
 from bloomdupe.errors import NotOwnerError
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.store.participant import Part
-from bloomdupe.store.store import Commit
+from bloomdupe.store.store import Commit, Part
 from support.jobs import idle_crawler
 
 START = "p0"

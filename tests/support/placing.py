@@ -24,8 +24,7 @@ from support import stops
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bloomdupe.store.participant import Part
-    from bloomdupe.store.store import Commit
+    from bloomdupe.store.store import Commit, Part
     from support.stops import Points
 
 FRONTIER = "bloomdupe.frontier.frontier"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.store.participant import Part
+from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

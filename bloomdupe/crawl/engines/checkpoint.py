@@ -14,7 +14,7 @@ from bloomdupe.crawl.progress.history import Totals
 from bloomdupe.errors import CheckpointRefusedError
 from bloomdupe.signals import checkpoint
 from bloomdupe.store.format import META, meta_records
-from bloomdupe.store.participant import Part
+from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.in_flight.outcomes import Outcomes
     from bloomdupe.feeds.exporter import FeedExporter
     from bloomdupe.frontier.frontier import Frontier
-    from bloomdupe.store.participant import Participant
+    from bloomdupe.store.store import Participant
 
     Steps: TypeAlias = Iterator[Callable[[], None]]
 

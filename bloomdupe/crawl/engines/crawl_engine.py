@@ -42,7 +42,7 @@ from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.engine import Timer
 from bloomdupe.printable import logger_of, near
 from bloomdupe.store import files
-from bloomdupe.store.participant import Part, Participant
+from bloomdupe.store.store import Part, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

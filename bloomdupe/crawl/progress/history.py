@@ -17,7 +17,7 @@ import msgpack  # type: ignore[import-untyped]
 
 from bloomdupe.crawl.progress.rounds import OPEN
 from bloomdupe.store.format import HISTORY
-from bloomdupe.store.participant import Part, Participant
+from bloomdupe.store.store import Part, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -32,7 +32,7 @@ from bloomdupe.inside_scrapy.cookie_jars import Place, cookie_of, fields_of
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import pack, unpack
 from bloomdupe.store.format import COOKIES, DIGEST_BYTES
-from bloomdupe.store.participant import Part, Participant
+from bloomdupe.store.store import Part, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable

@@ -14,7 +14,7 @@ from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.frontier.sent_request import partition_of
 from bloomdupe.printable import logger_of
 from bloomdupe.store.format import DIGEST_BYTES, FAILURES, stored_priority
-from bloomdupe.store.participant import Part, Participant
+from bloomdupe.store.store import Part, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

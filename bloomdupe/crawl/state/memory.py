@@ -16,7 +16,7 @@ from bloomdupe.errors import UnserializableError
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import TooLargeError, pack, pack_for_request, unpack
 from bloomdupe.store.format import BLOBS
-from bloomdupe.store.participant import Part, Participant
+from bloomdupe.store.store import Part, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -25,7 +25,7 @@ from bloomdupe.crawl.progress.pace import clock, plural
 from bloomdupe.crawl.retries import tries_of
 from bloomdupe.frontier.slot_state import PROBED, RETRY_AFTER, backoff_of
 from bloomdupe.printable import logger_of
-from bloomdupe.store.participant import Part, Participant
+from bloomdupe.store.store import Part, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from bloomdupe.store.participant import Changes, Part
+    from bloomdupe.store.store import Changes, Part
 
 Value = TypeVar("Value", bytes, memoryview)
 

@@ -22,10 +22,9 @@ from bloomdupe.store.lmdb.environment import (
     unreadable,
 )
 from bloomdupe.store.lmdb.open_data import OpenData
-from bloomdupe.store.participant import Part
 from bloomdupe.store.platform import sync
 from bloomdupe.store.progress import Progress
-from bloomdupe.store.store import Commit, Store
+from bloomdupe.store.store import Commit, Part, Store
 from bloomdupe.store.system_errors import explained, failed
 
 if TYPE_CHECKING:

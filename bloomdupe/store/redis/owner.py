@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.store.format import COOKIES, EXACT, FORMAT, MAGIC, checksum, successor
-from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.client import Client, LuaScript
 from bloomdupe.store.redis.crawl_reader import NOBODY, SORTED, CrawlOnRedis, pairs
 from bloomdupe.store.redis.redis_store import RedisStore, not_owner
-from bloomdupe.store.store import Commit
+from bloomdupe.store.store import Commit, Part
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -19,10 +19,9 @@ from bloomdupe.store.format import (
     meta_records,
     successor,
 )
-from bloomdupe.store.participant import Part
 from bloomdupe.store.redis.crawl_reader import SORTED
 from bloomdupe.store.snapshot import Snapshot
-from bloomdupe.store.store import Store
+from bloomdupe.store.store import Part, Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
