@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import time
@@ -11,10 +12,11 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from programs import Program
 from redis_places import JOB, OneRedis
-from spiders.everyday import DAY, SETTINGS, Everyday, is_revisited
+from shared_program import ADDED, DAY, SETTINGS, for_stock
+from spiders.generated import Generated
 from support.crawl import Before, Crawl, Process, Run
-from support.site import Answer, Visit, links
 from support.stored_crawl import StoredCrawl
 from support.waiting import until
 from trial import Outcome
@@ -36,40 +38,10 @@ DEADLINE = 900
 """Seconds; only a process that hangs gets there."""
 ENDED = "waiting"
 """The reason of workers that have found nothing to do before tomorrow."""
-ADDED, AT_ONCE = 24, 6
-"""Pages to which nothing leads: their URLs are added, so many at once."""
-BADLY = "ValueError: as everyday spiders do"
+AT_ONCE = 6
+"""URLs that are added at once."""
+BADLY = "ValueError: as the program says"
 """The error that the spider itself raises."""
-
-
-class EverydayPages:
-    """The pages: ``/0`` to ``/SIZE - 1`` link to each other, ``/0`` to all of them.
-
-    The other pages are named by their behaviour. ``/flaky/N`` fails when asked for
-    the first time, ``/broken/N`` always, ``/moved/N`` leads to a page of a small set.
-    """
-
-    def __init__(self, seed: int, size: int, far: int) -> None:
-        self._size = size
-        rng = Random(seed)
-        self._far = [[rng.randrange(1, size) for _ in range(far)] for _ in range(size)]
-
-    @property
-    def revisited(self) -> list[str]:
-        """The pages that are revisited."""
-        return [f"/{number}" for number in range(self._size) if is_revisited(number)]
-
-    def __call__(self, visit: Visit) -> Answer:
-        name, _, rest = visit.path[1:].partition("?")[0].partition("/")
-        if name.isdigit():
-            number = int(name)
-            near = {2 * number + 1, 2 * number + 2, *self._far[number]}
-            return Answer(links(*(f"/{n}" for n in sorted(near) if n < self._size)))
-        if name == "moved":
-            return Answer("", 302, {"Location": f"/there/{int(rest) % 5}"})
-        if name == "broken" or (name == "flaky" and visit.number == 1):
-            return Answer("", 503)
-        return Answer("", 404) if name == "missing" else Answer("more")
 
 
 class Worker:
@@ -133,6 +105,7 @@ class DisturbedCrawl:
         self,
         crawl: Crawl,
         place: OneRedis,
+        program: Program,
         rng: Random,
         look: Callable[[DisturbedCrawl], Outcome | None] | None = None,
     ) -> None:
@@ -142,9 +115,12 @@ class DisturbedCrawl:
         self._rng = rng
         self._before: Before | None = None
         self._look = look
-        crawl.starts = ("",)
+        self._program = program
+        self.revisited: list[str] = program["revisited"]
+        """The paths of pages that are revisited."""
         crawl.settings |= {
             **SETTINGS,
+            "PROGRAM": json.dumps(program),
             "BLOOMDUPE_EXPECTED_URLS": 10_000,
             "BLOOMDUPE_REDIS_LEASE": LEASE,
         }
@@ -185,7 +161,8 @@ class DisturbedCrawl:
     def _begin(self, before: Before | None = None) -> None:
         """Let stock Scrapy do it; all workers call ``before`` first."""
         self._before = before
-        self.stock: Run = self.crawl.run(Everyday, ADDONS=None, ADDED=self.adds)
+        program = json.dumps(for_stock(self._program, self.adds))
+        self.stock: Run = self.crawl.run(Generated, ADDONS=None, PROGRAM=program)
         self._allow(0)
 
     def _finish(self) -> None:
@@ -206,13 +183,6 @@ class DisturbedCrawl:
         self._hire_one()
         self._until(lambda: not self.alive)
         self._count_ends()
-
-    @property
-    def revisited(self) -> list[str]:
-        """The pages that are revisited."""
-        pages: Any = self.site.pages
-        found: list[str] = pages.revisited
-        return found
 
     @property
     def stored(self) -> StoredCrawl:
@@ -243,7 +213,7 @@ class DisturbedCrawl:
     def _hire_one(self) -> Worker:
         name = f"worker{len(self.workers)}"
         process = self.crawl.start(
-            Everyday,
+            Generated,
             before=self._before,
             BLOOMDUPE_REDIS_URL=self._place.url(JOB, name),
             USER_AGENT=name,
@@ -346,9 +316,9 @@ class DisturbedCrawl:
 
     def _start_adding(self, count: int) -> Process:
         self.crawl.make_project()
-        urls = [f"{self.site.base}/added/{number}" for number in range(count)]
+        urls = [f"{self.site.base}/added{number}" for number in range(count)]
         job = self.crawl.engine.job
-        return self.crawl.start_bloomdupe("add", job, "--callback", "parse_more", *urls)
+        return self.crawl.start_bloomdupe("add", job, "--callback", "parse", *urls)
 
     def _interrupt(self, victim: Worker, times: int) -> None:
         """Press Ctrl-C, once or twice; it ends while the other workers go on."""

@@ -40,6 +40,7 @@ IN_A_PROGRAM = 14
 """Features of a program of the covering array."""
 MORE = 2
 """Further features, by chance."""
+LATER = {"bloomdupe_delay": 0.05}
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "backoff": {"BLOOMDUPE_RETRY_BACKOFF": (0.02, 1, 0.04)},
@@ -108,7 +109,7 @@ def answer_to(program: Program, visit: Visit) -> Answer | None:
 class Making:
     """A program that is being made."""
 
-    def __init__(self, seed: int, size: int) -> None:
+    def __init__(self, seed: int, size: int, across: int = 1) -> None:
         self.rng = random.Random(seed)
         self.bodies: dict[str, list[Step]] = {}
         self.pages: dict[str, str] = {}
@@ -122,11 +123,11 @@ class Making:
         self.bodies["start"] = [self.link(page) for page in tree[:ROOTS]]
         for number, page in enumerate(tree):
             below = tree[2 * number + ROOTS : 2 * number + ROOTS + 2]
-            across = self.rng.choice(tree)
+            far = [self.rng.choice(tree) for _ in range(across)]
             self.pages[page] = "ok"
             self.bodies[page] = [
                 ["item", "a"],
-                *(self.link(other) for other in {across: 0, **dict.fromkeys(below)}),
+                *(self.link(other) for other in dict.fromkeys([*far, *below])),
             ]
 
     def link(self, page: str) -> Step:
@@ -309,8 +310,8 @@ def login(making: Making) -> None:
 
 def delays(making: Making) -> None:
     for body in making.some(3):
-        making.put(body, making.child(body, delay=0.05))
-        making.put(body, ["ask", making.page("ok"), {"delay": 0.05}])
+        making.put(body, making.child(body, meta=LATER))
+        making.put(body, ["ask", making.page("ok"), {"meta": LATER}])
 
 
 def closes(making: Making) -> None:

@@ -10,19 +10,21 @@ from pathlib import Path
 from random import Random
 from typing import ClassVar
 
-from disturbed_crawl import CaughtError, DisturbedCrawl, EverydayPages
+from disturbed_crawl import CaughtError, DisturbedCrawl
+from programs import Program, answer_to
 from redis_places import JOB, OneRedis
 from shared_controls import ControlledCrawl
 from shared_judge import doubled, judge
+from shared_program import shared_program
 from support.crawl import Crawl
 from support.engines import Redis
 from support.site import Site
 from trial import OK, Fault, Outcome, crashed
 
 SIZE, FEW = 180, 27
-"""Pages with a number, and those of a control; some lead to pages without a number."""
+"""Pages of the tree, and those of a control; some lead to pages of other kinds."""
 FAR = 3
-"""Links of a page besides its two children."""
+"""Links of a page besides those to the pages below it."""
 DELAY = 0.004
 """Seconds that an answer takes."""
 
@@ -67,18 +69,19 @@ class SharedCrawls(Fault):
 
         def control(folder: Path) -> list[Outcome]:
             # One link leads to each page: if it is lost, so is the page.
-            with self._opened(folder, EverydayPages(0, FEW, far=0)) as (crawl, place):
-                controlled = ControlledCrawl(crawl, place, Random(0), doubled)
+            program = shared_program(0, FEW, across=0)
+            with self._opened(folder, program) as (crawl, place):
+                controlled = ControlledCrawl(crawl, place, program, Random(0), doubled)
                 return [self._judged(controlled, lambda: script(controlled, place))]
 
         return control
 
     @contextmanager
     def _opened(
-        self, folder: Path, pages: EverydayPages
+        self, folder: Path, program: Program
     ) -> Iterator[tuple[Crawl, OneRedis]]:
         with (
-            Site(pages, delay=DELAY) as site,
+            Site(partial(answer_to, program), delay=DELAY) as site,
             OneRedis(folder) as place,
             Crawl(folder, site, Redis(place, JOB)) as crawl,
         ):
@@ -94,9 +97,9 @@ class SharedCrawls(Fault):
             return crashed(f"hangs: {error}")
 
     def _crawl(self, folder: Path, seed: int, faults: int) -> list[Outcome]:
-        pages = EverydayPages(seed, SIZE, FAR)
-        with self._opened(folder, pages) as (crawl, place):
-            disturbed = DisturbedCrawl(crawl, place, Random(seed))
+        program = shared_program(seed, SIZE, FAR)
+        with self._opened(folder, program) as (crawl, place):
+            disturbed = DisturbedCrawl(crawl, place, program, Random(seed))
             run = partial(disturbed.run, faults, self.kinds)
             outcome = self._judged(disturbed, run)
         (folder / "faults").write_text(f"{dict(disturbed.happened)}\n")

@@ -15,9 +15,9 @@ from support.site import Visit
 from trial import OK, Outcome, crashed, lost, silently_wrong
 
 FEEDS = ("items.jsonl", "failed.jsonl")
-COMMON = '"/common/'
+COMMON = '"/common'
 """A part of the items of pages with a callback that cannot be stored, to which many
-pages lead; but for those that end in ``/off``, which are stored."""
+pages lead; but for ``/common...off``, which are stored."""
 CLOCK = 0.01
 """Seconds: the difference that two clocks may have."""
 AT_HAND = 40
@@ -83,7 +83,7 @@ def _asked(
 
 
 def _without_backoffs(what: str, times: int, stock: Counter[str]) -> int:
-    return min(times, stock[what]) if what.startswith("/broken/") else times
+    return min(times, stock[what]) if what.startswith("/broken") else times
 
 
 def _items(crawl: DisturbedCrawl) -> Outcome | None:
@@ -105,7 +105,7 @@ def _items(crawl: DisturbedCrawl) -> Outcome | None:
 
 def _surplus(expected: Counter[str], lines: Counter[str], where: str) -> Outcome | None:
     # Each worker does the requests that cannot be stored for itself.
-    several = (x for x in lines if COMMON in x and "/off" not in x)
+    several = (x for x in lines if COMMON in x and "off" not in x)
     for line in several:
         lines[line] = min(lines[line], expected[line])
     if surplus := lines - expected:
@@ -160,7 +160,7 @@ def _done_again(
     late = [
         visit
         for visit in visits
-        if stock[visit.what]
+        if stock[visit.what] == 1
         and items[visit.what] == 1
         and sent(visit) > done[visit.what] + CLOCK
     ]

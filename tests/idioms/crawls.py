@@ -222,7 +222,6 @@ class IdiomCrawl(Crawl):
         environment = {
             "EVENTS": str(self.next_place / "events"),
             "SCRAPY_SETTINGS_MODULE": "crawl_settings",
-            "SITE": self.site.base,
             "STOP": json.dumps(wanted if stop or trace else {}),
         }
         self.site.kill_at((stop or Stop()).request or 0)

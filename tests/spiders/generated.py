@@ -7,6 +7,7 @@ import json
 import random
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import scrapy
 from common import SITE, download, once, path_of
+from itemadapter import ItemAdapter
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.retry import get_retry_request
@@ -30,6 +32,14 @@ LIMITED_RUNS = 3
 """Runs that a limit closes: with requests in memory, it could be each run."""
 WAITING = {"inline", "shuffled", "completed"}
 """Steps that are done by a method of that name."""
+
+
+@dataclass
+class Failed:
+    """An item of a page that has failed: it may have a feed of its own."""
+
+    page: str
+    part: str
 
 
 class Generated(scrapy.Spider):
@@ -203,10 +213,11 @@ class Generated(scrapy.Spider):
             elif kind == "raise":
                 raise ValueError("as the program says")
 
-    def item(self, name: str, part: str, response: Any) -> dict[str, Any]:
+    def item(self, name: str, part: str, response: Any) -> Any:
         url = "start" if response is None else path_of(response.url)
         text = getattr(response, "text", "")
-        return {"page": url, "part": f"{name}: {part} {text}"}
+        kind = Failed if name.endswith("!") else dict
+        return kind(page=url, part=f"{name}: {part} {text}")
 
     # Requests
 
@@ -226,11 +237,14 @@ class Generated(scrapy.Spider):
 
     def request(self, body: str, options: dict[str, Any], response: Any) -> Request:
         page = options.get("page", body)
-        given: dict[str, Any] = {"meta": {}, "dont_filter": "page" in options}
+        given: dict[str, Any] = {
+            "meta": {**options.get("meta", {})},
+            "dont_filter": "page" in options,
+        }
         if "page" in options:
             self.distinguish(given, body, options["by"])
-        if "delay" in options:
-            given["meta"]["bloomdupe_delay"] = options["delay"]
+        if "form" in options:
+            given |= {"method": "POST", "body": options["form"]}
         url = self.url(page)
         if "query" in given:
             url += f"?body={given.pop('query')}"
@@ -291,9 +305,10 @@ def run_number() -> int:
     return len(list(Path("..").glob("run*")))
 
 
-def chance(item: dict[str, Any]) -> int:
+def chance(item: Any) -> int:
     """Return a number from 0 to 3 that depends on an item."""
-    return zlib.crc32(f"{item['page']} {item['part']}".encode()) % 4
+    values = ItemAdapter(item).values()
+    return zlib.crc32(" ".join(values).encode()) % 4
 
 
 class Wait:

@@ -404,6 +404,7 @@ class Crawl:
             "command": command,
             "log": str(place / "log"),
             **apart,
+            "environment": {"SITE": self.site.base, **apart.get("environment", {})},
         }
         first = len(self.site.log)  # before it can ask for anything
         process = Process(forks().start(task), self, place, first)
