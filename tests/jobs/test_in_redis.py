@@ -10,15 +10,16 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from support.crawls_in_redis import begin_crawl, make_crawl
-from support.jobs import Verb, make_job
+from support.jobs import IDENTITY, Verb, fill, make_job
 from support.redis_server import RedisServer
 from support.waiting import until
 
+from bloomdupe import BloomFilter
 from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.errors import NotOwnerError
 from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
 from bloomdupe.jobs import open_job
+from bloomdupe.jobs.job_in_redis import taken
 from bloomdupe.store.files import SILENT_AFTER
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.crawl_reader import NOBODY
@@ -30,6 +31,15 @@ WAITING = [f"https://h{n % HOSTS}.example/{n}" for n in range(30)]
 _numbers = count()
 
 
+def begin_crawl(url: str) -> None:
+    """Begin a crawl as a worker does that ends at once."""
+    with closing(PartitionOwner.at(Address.of(url), PARTITIONS)) as owner:
+        for store in owner.take(dict.fromkeys(range(PARTITIONS), NOBODY)):
+            BloomFilter.open(store, 1_000, identity=IDENTITY)
+        owner.begin({}, give=range(PARTITIONS)).send()
+        owner.forget([owner.token])
+
+
 @pytest.fixture
 def url(logged_redis: RedisServer) -> str:
     return logged_redis.url(f"verbs {next(_numbers)}")
@@ -37,7 +47,11 @@ def url(logged_redis: RedisServer) -> str:
 
 @pytest.fixture
 def crawl(url: str) -> str:
-    return make_crawl(url, WAITING, done=DONE)
+    """Return a crawl that has stopped, as ``make_job`` makes it in a directory."""
+    begin_crawl(url)
+    with closing(taken(Address.of(url), None, Rules())) as job:
+        fill(job, WAITING, DONE, "shutdown")
+    return url
 
 
 @pytest.fixture
