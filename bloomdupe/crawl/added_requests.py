@@ -10,20 +10,18 @@ from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.layout import url_of
-from bloomdupe.store.format import META, meta_records
 from bloomdupe.store.inbox import Inbox
-from bloomdupe.store.store import Part, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.filter.bloom import BloomFilter
-    from bloomdupe.store.store import Store
+    from bloomdupe.frontier.frontier import Frontier
 
 logger = logger_of(__name__)
 
-RECORD = "inbox"
+NOTE = "inbox"
 TAKEN_IN, SEEN, BLOCKED = "taken_in", "seen", "blocked"
 """Names of counts: what becomes of a request that is added."""
 
@@ -55,50 +53,36 @@ def _read(message: dict[str, Any]) -> list[SentRequest]:
     return [*map(SentRequest.read, entries)]
 
 
-class AddedRequests(Participant):
+class AddedRequests:
     """Takes in one message of the inbox after another, each with the next commit.
 
-    ``add`` is called with each request, and returns the name of its count. The record
-    ``inbox`` of the store is a JSON object with the list ``done``: the names of the
-    messages that are taken in, and may not be deleted yet.
+    ``add`` is called with each request, and returns the name of its count. The note
+    ``inbox`` of the filter is the name of the last message that was taken in: it may
+    not be deleted yet.
     """
 
-    def __init__(self, store: Store, add: Callable[[SentRequest], str]) -> None:
-        self._store = store
-        self._inbox = Inbox(store.path)
+    def __init__(self, frontier: Frontier, add: Callable[[SentRequest], str]) -> None:
+        assert frontier.store is not None  # noqa: S101 - it is that of a job
+        self._frontier = frontier
+        self._inbox = Inbox(frontier.store.path)
         self._add = add
-        self._quarantined: set[str] = set()
         self._counts = Counter[str]()
-        self.read_again()
-
-    def read_again(self) -> None:
-        """Take in again what no commit has taken in."""
-        with self._store.snapshot() as snapshot:
-            record = snapshot.record(RECORD) or {}
-        self._done: list[str] = record.get("done", [])
-        self._changed = False
 
     @property
     def has_work(self) -> bool:
         """Whether there are messages."""
-        return bool(self._waiting())
-
-    def _waiting(self) -> list[str]:
-        names = self._inbox.names()
-        return (
-            [one for one in names if one not in self._quarantined] if names else names
-        )
+        return bool(self._inbox.names())
 
     def step(self) -> None:
         """Take in the next message; everything before it must be committed."""
-        waiting = self._waiting()
-        done = [name for name in waiting if name in self._done]
-        if done:
+        names = self._inbox.names()
+        done = self._frontier.seen.notes.get(NOTE)
+        if done in names:
             self._inbox.remove(done)
-        new = [name for name in waiting if name not in self._done]
-        for name in new[:1]:
+            names.remove(done)
+        for name in names[:1]:
             self._take(name)
-        if len(new) <= 1 and self._counts:
+        if len(names) <= 1 and self._counts:
             self._say()
 
     def _take(self, name: str) -> None:
@@ -106,7 +90,6 @@ class AddedRequests(Participant):
             message = self._inbox.read(name)
             requests = _read(message)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            self._quarantined.add(name)
             logger.error(  # noqa: TRY400 - the reason says it all
                 "A message in the inbox cannot be read, and its requests are not"
                 " added: %(why)s. It is now %(place)s",
@@ -117,8 +100,7 @@ class AddedRequests(Participant):
             )
             return
         self._counts.update(map(self._add, requests))
-        self._done = [name]
-        self._changed = True
+        self._frontier.seen.notes[NOTE] = name
 
     def _say(self) -> None:
         counts, self._counts = self._counts, Counter()
@@ -132,27 +114,8 @@ class AddedRequests(Participant):
             },
         )
 
-    def take_all(self, commit: Callable[[Part], None]) -> None:
+    def take_all(self) -> None:
         """Take in all messages, before anything else is done."""
         while self.has_work:
             self.step()
-            commit(self.prepare())
-
-    # The checkpoint
-
-    @property
-    def changed(self) -> bool:
-        """Whether there is anything for the next checkpoint."""
-        return self._changed
-
-    def prepare(self) -> Part:
-        """Return the names of the messages for the next checkpoint."""
-        if not self._changed:
-            return Part()
-        done = self._done
-
-        def written() -> None:
-            self._changed = False
-
-        changes = meta_records({RECORD: {"done": done}})
-        return Part(changes={META: changes}, done=written)
+            self._frontier.checkpoint()

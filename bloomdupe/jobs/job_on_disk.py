@@ -220,9 +220,7 @@ class JobOnDisk(Job):
         job = HeldJob.open(path, project)
         with ExitStack() as undo:
             undo.callback(job.close)
-            AddedRequests(job.stores[0], job.add_one).take_all(
-                lambda part: job.commit({0: part})
-            )
+            AddedRequests(job.frontier, job.add_one).take_all()
             undo.pop_all()
         return job
 

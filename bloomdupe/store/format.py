@@ -50,8 +50,6 @@ failures    digest of the request's         sum + the failure
 history     milliseconds of Unix time u64,  sum + how the crawl stood then, or
             number of the run u64 (big-     the run if the time is 0
             endian)                         (:mod:`bloomdupe.crawl.progress.history`)
-meta        ``inbox``                       sum + JSON: the file of ``inbox/``
-                                            that was taken in last
 meta        ``ledger``                      sum + JSON: ``transaction``, the
                                             number of LMDB's transaction that
                                             wrote it; ``totals`` of each table:

@@ -3,7 +3,7 @@
 Each message is a JSON file, ``inbox/TIME-PROCESS-RANDOM.json``: written under a name
 that ends in ``.new``, synced and renamed, so the owner sees all of it or nothing. The
 names are in the order of the messages. The owner makes the requests durable together
-with the name, in the record ``inbox`` of the store, and only then deletes the file. So
+with the name, in the notes of the filter, and only then deletes the file. So
 a crash at any instant leaves either a message that is not taken in, or a file with a
 name that is recorded, and each message is taken in once.
 """
@@ -26,7 +26,6 @@ from bloomdupe.store.files import (
 from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
 FOLDER = "inbox"
@@ -70,11 +69,10 @@ class Inbox:
             why = error.strerror or error
             raise ValueError(f"it cannot be read: {why}") from error
 
-    def remove(self, names: Iterable[str]) -> None:
-        """Delete messages, durably: none of them may come back."""
+    def remove(self, name: str) -> None:
+        """Delete a message, durably: it may not come back."""
         with explained(f"cannot empty {self._folder}", self._store):
-            for name in names:
-                self._place(name).unlink(missing_ok=True)
+            self._place(name).unlink(missing_ok=True)
             sync_directory(self._folder)
 
     def quarantine(self, name: str) -> Path:

@@ -165,8 +165,8 @@ class CrawlEngine:
         """Take in the requests that were added when the last run had ended."""
         if self.frontier.store is None:
             return None
-        added = AddedRequests(self.frontier.store, self._add)
-        added.take_all(self.frontier.checkpoint)
+        added = AddedRequests(self.frontier, self._add)
+        added.take_all()
         return added
 
     def _add(self, one: SentRequest) -> str:
@@ -223,8 +223,6 @@ class CrawlEngine:
         self.checkpoint = Checkpoint(
             crawler, self.frontier, self.outcomes, record, feeds
         )
-        if self._added is not None:
-            self.checkpoint.participants.append(self._added)
         self.checkpoint.participants += [
             self._loose,
             *([] if self.memory is None else [self.memory]),
@@ -670,8 +668,6 @@ class CrawlEngine:
         self._unmarked.clear()
         self._read_frontier_again()
         self.run.read_again(self.frontier.seen.notes)
-        if self._added is not None:
-            self._added.read_again()
         record = self.checkpoint.read_again()
         if self.memory is not None:
             self.memory.read_again(blobs_of(self.frontier))

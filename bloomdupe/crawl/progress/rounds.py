@@ -49,6 +49,9 @@ class Run:
     ``started``     number of the last round in which ``start()`` has yielded all
     ``stays``       whether the run stays open when nothing is pending
     ``versions``    versions of the last run, by package: Scrapy and bloomdupe
+
+    Among them is also the last message of the inbox
+    (:class:`bloomdupe.crawl.added_requests.AddedRequests`).
     """
 
     def __init__(
