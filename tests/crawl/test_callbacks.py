@@ -10,6 +10,7 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped]
 import pytest
 from scrapy import Request, Spider
+from scrapy.http.request import NO_CALLBACK
 
 from bloomdupe.errors import UnserializableError
 from bloomdupe.requests.layout import changed
@@ -40,6 +41,7 @@ PARTIALS_OF_METHODS: list[Callable[[Many], Any]] = [
     lambda spider: partial(partial(spider.got, 1), part=2),
     lambda spider: partial(spider.got, frozenset("ab")),
     lambda spider: partial(spider.parse),
+    lambda spider: partial(NO_CALLBACK),
 ]
 
 

@@ -335,6 +335,10 @@ def test_a_store_sets_no_attribute_in_the_place_of_code(name: str) -> None:
     with pytest.raises(UnserializableError, match="not a subclass's own"):
         load({"_steps": [1], name: 1})
     assert vars(load({"_steps": [1]}))["_steps"] == [1]
+    request = Selenium("http://a.example/")
+    vars(request)[name] = 1
+    with pytest.raises(UnserializableError, match="not a subclass's own"):
+        SAFE.dump(request)
 
 
 class Changing(Request):
