@@ -6,6 +6,7 @@ import asyncio
 import re
 import shlex
 from contextlib import suppress
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import NotConfigured, UsageError
@@ -156,7 +157,9 @@ def _known_feed(
     for template, options in feeds.items():
         uri = str(template)
         if name == uri or _may_be_of(name, without_secret(uri)):
-            given = feed_complete_default_values_from_settings(options, settings, uri)
+            # Before 2.19, Scrapy takes no format from a URI, and needs one.
+            with_format = {"format": PurePath(uri).suffix.removeprefix("."), **options}
+            given = feed_complete_default_values_from_settings(with_format, settings)
             return _with_secret(name, uri), {**given, "uri_params": None}
     return None
 
