@@ -1,14 +1,18 @@
 """Tests of Scrapy's own suite that differ when the add-on is its default.
 
     python tests/scrapys_own/compare.py scrapy-2.19.0.tar.gz [--jobdir] [-n 2 ...]
+    python tests/scrapys_own/compare.py ... --of scrapy_poet-0.27.2.tar.gz
 
 Unpacks Scrapy's source distribution twice. In one copy the add-on is a default setting;
 with ``--jobdir`` each crawler of both gets a ``JOBDIR`` of its own. Runs the tests of
 both and prints those with different outcomes, and the differences. Exit status 1 if
 there is any.
 
-The requirements of Scrapy's tests must be installed (see ``tox.ini`` in the
-distribution), and this package. A run takes about ten minutes on two cores.
+With ``--of``, the tests are those of another package, on both copies of Scrapy. Here
+the add-on comes beside the add-ons of each crawler.
+
+The requirements of the tests must be installed (see ``tox.ini`` in the distribution),
+and this package. Scrapy's take about ten minutes on two cores.
 """
 
 from __future__ import annotations
@@ -25,6 +29,21 @@ from xml.etree import ElementTree as ET
 
 ADDON = '\nADDONS = {"bloomdupe.Addon": 500}\n'
 """For ``scrapy/settings/default_settings.py``."""
+
+BESIDE = """
+
+def _with_addon(init):
+    def wrapped(self, *args, **kwargs):
+        init(self, *args, **kwargs)
+        addons = {**self.settings.getdict("ADDONS"), "bloomdupe.Addon": 500}
+        self.settings.set("ADDONS", addons, "cmdline")
+
+    return wrapped
+
+
+Crawler.__init__ = _with_addon(Crawler.__init__)
+"""
+"""For ``scrapy/crawler.py``: a test with add-ons of its own replaces the default."""
 
 JOBDIR = """
 
@@ -51,27 +70,33 @@ pytest deprecates this, and Scrapy's tests take the warning for an error.
 NOTHING = ("absent", "")
 
 
-def prepare(source: Path, folder: Path, *, addon: bool, jobdir: bool) -> Path:
-    """Unpack Scrapy's source distribution and change its defaults."""
+def unpacked(source: Path, folder: Path) -> Path:
+    """Unpack a source distribution."""
     with tarfile.open(source) as archive:
         archive.extractall(folder, filter="data")
     (tree,) = folder.iterdir()
-    if addon:
-        with (tree / "scrapy/settings/default_settings.py").open("a") as file:
-            file.write(ADDON)
-    if jobdir:
-        with (tree / "scrapy/crawler.py").open("a") as file:
-            file.write(JOBDIR)
     return tree
 
 
-def run(tree: Path, options: list[str]) -> dict[str, tuple[str, str]]:
-    """Run tests of a copy; return outcome and first line of the error."""
-    beside = tree.parent.parent
+def changed(tree: Path, *, addon: bool, beside: bool, jobdir: bool) -> None:
+    """Change the defaults of Scrapy."""
+    for wanted, name, code in (
+        (addon, "settings/default_settings.py", ADDON),
+        (addon and beside, "crawler.py", BESIDE),
+        (jobdir, "crawler.py", JOBDIR),
+    ):
+        if wanted:
+            with (tree / "scrapy" / name).open("a") as file:
+                file.write(code)
+
+
+def run(scrapy: Path, tests_of: Path, options: list[str]) -> dict[str, tuple[str, str]]:
+    """Run tests on a copy of Scrapy; return outcome and first line of the error."""
+    beside = scrapy.parent.parent
     report = beside / "report.xml"
     temporary = beside / "tmp"
     temporary.mkdir(exist_ok=True)
-    environment = os.environ | {"PYTHONPATH": str(tree), "TMPDIR": str(temporary)}
+    environment = os.environ | {"PYTHONPATH": str(scrapy), "TMPDIR": str(temporary)}
     command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}"]
     command += ["-o", "junit_family=xunit1", "--timeout=120"]
     for scope in FIXTURES:
@@ -80,7 +105,7 @@ def run(tree: Path, options: list[str]) -> dict[str, tuple[str, str]]:
     with (beside / "pytest.log").open("a") as log:
         subprocess.run(
             command,
-            cwd=tree,
+            cwd=tests_of,
             env=environment,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -119,29 +144,30 @@ def main() -> int:
     )
     parser.add_argument("source", type=Path, help="scrapy-VERSION.tar.gz")
     parser.add_argument("--jobdir", action="store_true", help="a JOBDIR a crawler")
+    parser.add_argument("--of", type=Path, help="the tests of another package")
     arguments, options = parser.parse_known_args()
     with tempfile.TemporaryDirectory(prefix="scrapys-own") as name:
         trees, outcomes = [], []
         for addon in (False, True):
-            folder = Path(name, "addon" if addon else "stock", "source")
-            folder.mkdir(parents=True)
-            trees.append(
-                prepare(
-                    arguments.source.resolve(),
-                    folder,
-                    addon=addon,
-                    jobdir=arguments.jobdir,
-                )
+            folder = Path(name, "addon" if addon else "stock")
+            scrapy = unpacked(arguments.source, folder / "source")
+            tree = unpacked(arguments.of, folder / "tests") if arguments.of else scrapy
+            changed(
+                scrapy,
+                addon=addon,
+                beside=tree is not scrapy,
+                jobdir=arguments.jobdir,
             )
-            outcomes.append(run(trees[-1], ["tests", *options]))
+            trees.append((scrapy, tree))
+            outcomes.append(run(scrapy, tree, ["tests", *options]))
             counts = Counter(outcome for outcome, _ in outcomes[-1].values())
             print(f"{'with' if addon else 'without'} the add-on: {dict(counts)}")
         stock, ours = outcomes
         # Some tests wait for a command for a while only, so run each again by itself.
         again = [test for test in differing(stock, ours) if test in ours]
         if again:
-            for outcome, tree in zip(outcomes, trees, strict=True):
-                outcome.update(run(tree, [*again, "-p", "no:xdist"]))
+            for outcome, places in zip(outcomes, trees, strict=True):
+                outcome.update(run(*places, [*again, "-p", "no:xdist"]))
     differ = differing(stock, ours)
     for test in differ:
         (before, why_before), (after, why) = (
