@@ -109,7 +109,7 @@ def fields_of(
         raise UnserializableError("it is no request")
     if not isinstance(elements[0], str) or not elements[0]:
         raise UnserializableError("it has no URL")
-    named = zip(NAMES, elements, strict=False)
+    named = zip(NAMES, elements)  # noqa: B905 - with strict it is slower
     fields = {name: value for name, value in named if value is not None}
     fields["url"] = long_url(elements[0])
     return fields
