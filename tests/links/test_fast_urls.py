@@ -13,7 +13,7 @@ import pytest
 from scrapy import Request
 from scrapy.http import HtmlResponse, TextResponse
 from support.repetition import repeated
-from support.url_lists import BASES, SEED, at_random, listed, result, specified
+from support.url_lists import BASES, SEED, at_random, real, result, specified
 from w3lib import url as w3lib_url
 
 from bloomdupe.links import safe_urls
@@ -68,7 +68,7 @@ def test_every_character(where: str) -> None:
 
 
 def test_odd_links_and_those_of_the_specifications() -> None:
-    urls = [*listed("odd_urls", 10), *specified()]
+    urls = [*real(every=10), *specified()]
     compared, safe, _ = compare(("http://a.example/b/c", url) for url in urls)
     assert 0 < safe < compared
 
