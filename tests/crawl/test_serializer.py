@@ -374,6 +374,7 @@ class Guarded(CrawlSpider):
         super().__init__()
         self.asked = False
         self.taken = types.MethodType(Guarded.parse_it, self)
+        self.made = types.MethodType(lambda *_: None, self)
         self.foreign = SPIDER.parse_it
 
     def parse_it(self, response: Any) -> None: ...
@@ -405,7 +406,7 @@ class Guarded(CrawlSpider):
 
 
 @pytest.mark.parametrize(
-    "name", ["parse_it", "_parse_it", "parse_async", "taken", "parse_start_url"]
+    "name", ["parse_it", "_parse_it", "parse_async", "taken", "made", "parse_start_url"]
 )
 def test_a_method_of_the_spider_is_a_callback(name: str) -> None:
     spider = Guarded()
