@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from recorder import FILE
+from support import taken_out
 from support.crawl import Crawl, Run
 from support.engines import DISK, Memory
 from support.forks import DEADLINE
@@ -72,10 +73,6 @@ DURABLE: dict[str, Any] = {
 }
 """Of those with bloomdupe."""
 RECORDED = {"recorder.Recorder": 1000}
-
-HEAD = ("from support import placing", "placing.install()")
-WITHOUT = ("from support import taken_out", "taken_out.%s()")
-"""Code of a project, before its settings."""
 
 
 @dataclass(frozen=True)
@@ -194,8 +191,7 @@ class IdiomCrawl(Crawl):
         self.settings = self.project(stock=stock)
         self._module = idiom.spider.__module__
         self._limits = {} if open_files is None else {"open_files": open_files}
-        taken_out = () if without is None else (WITHOUT[0], WITHOUT[1] % without)
-        self._code = (*HEAD, *taken_out)
+        self._before = None if without is None else getattr(taken_out, without)
 
     def project(self, *, stock: bool) -> dict[str, Any]:
         """Return the settings of its project."""
@@ -217,7 +213,7 @@ class IdiomCrawl(Crawl):
     def run_command(self, stop: Stop | None = None, *, trace: bool = False) -> Run:
         """Run the command once, until it ends or is stopped."""
         self.engine.pass_on("", last=True)
-        self.make_project(*self._code)
+        self.make_project()
         wanted = {"trace": True} if trace else (stop or Stop()).fields()
         environment = {
             "EVENTS": str(self.next_place / "events"),
@@ -225,7 +221,11 @@ class IdiomCrawl(Crawl):
             "STOP": json.dumps(wanted if stop or trace else {}),
         }
         self.site.kill_at((stop or Stop()).request or 0)
-        task = {"environment": environment, **self._limits}
+        task = {
+            "before": self._before,
+            "environment": environment,
+            **self._limits,
+        }
         process = self.start_command(*self.idiom.command, **task)
         self.site.name_victim(process.pid)
         self.runs.append(process.ended(DEADLINE))

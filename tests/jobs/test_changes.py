@@ -20,7 +20,6 @@ from scrapy import Request
 from scrapy.settings import Settings
 from spiders.follow import Follow
 from support.jobs import (
-    COMMIT,
     IDENTITY,
     SPIDER,
     Verb,
@@ -134,7 +133,7 @@ def test_killed_in_the_middle_and_run_again(
 ) -> None:
     new = [f"https://d.example/{number}" for number in range(4_000)]
     (tmp_path / "list").write_text("\n".join(new))
-    killed_after(COMMIT, 2, "add", job, "--from", "list", cwd=tmp_path)
+    killed_after(2, "add", job, "--from", "list", cwd=tmp_path)
     some = len(urls(verb, job)) - len(WAIT)
     assert 0 < some < len(new)
     answer = verb("add", job, "--from", tmp_path / "list")

@@ -19,7 +19,6 @@ from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.request import fingerprint
 from support.jobs import (
-    COMMIT,
     LONG,
     PROJECT,
     RICH,
@@ -360,7 +359,7 @@ def test_killed_in_the_middle_and_run_again(verb: Verb, tmp_path: Path) -> None:
         for n in range(1_000)
     ]
     job = stopped(tmp_path / "job", same, 0)
-    killed_after(COMMIT, 2, "import", job, *IMPORT, cwd=tmp_path)
+    killed_after(2, "import", job, *IMPORT, cwd=tmp_path)
     assert not (job / "bloomdupe").exists()
     assert verb("import", job, *IMPORT).code == 0
     assert len(urls(verb, job)) == len(same)

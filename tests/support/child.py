@@ -6,7 +6,6 @@ Its argument is an order, as JSON: see ``Crawl.start()``.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -14,15 +13,9 @@ from scrapy import crawler
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 
-from support import placing
-
 
 def main() -> None:
     order = json.loads(sys.argv[1])
-    for name, arguments in order["before"]:
-        load_object(name)(*arguments)
-    os.environ["STOP"], os.environ["EVENTS"] = order["stop"], order["events"]
-    placing.install()
     settings = Settings()
     settings.setdict(order["settings"], "cmdline")
     process = crawler.CrawlerProcess(settings)

@@ -243,20 +243,17 @@ class Crawl:
         values = {**self.settings, **settings}
         named = spider if isinstance(spider, str) else _name_of(spider)
         self._module = named.rpartition(".")[0]
-        wanted = {"point": stop, "nth": nth, "action": "kill"} if stop else {}
         order = {
             "spider": named,
             "starts": [self.site.base + path for path in first],
             "settings": {n: v for n, v in values.items() if v is not None},
-            "before": [] if before is None else [_call_of(before)],
-            "stop": json.dumps(wanted),
-            "events": str(place / "events"),
             "stats": str(place / "stats.json"),
         }
         if at_request:
             self.site.kill_at(at_request)
         command = [str(Path(__file__).with_name("child.py")), json.dumps(order)]
-        process = self._fork(command, place)
+        environment = stopping(stop, nth) | {"EVENTS": str(place / "events")}
+        process = self._fork(command, place, before, environment=environment)
         if at_request:
             self.site.name_victim(process.pid)
         return process
@@ -332,47 +329,38 @@ class Crawl:
         """
         if not self.engine.collects:
             return ""
-        first = []
-        if stop:
-            wanted = json.dumps({"point": stop, "nth": 1, "action": "kill"})
-            first.append("import os; from support import stops")
-            first.append(f"os.environ['STOP'] = {wanted!r}; stops.use()")
-        if before is not None:
-            name, arguments = _call_of(before)
-            first.append("from scrapy.utils.misc import load_object")
-            first.append(f"load_object({name!r})(*{arguments!r})")
-        self.make_project(*first)
-        return self.bloomdupe("collect", self.engine.job, ".", *options, code=code)
+        self.make_project()
+        task = {"before": before, "environment": stopping(stop)}
+        verb = ("collect", self.engine.job, ".", *options)
+        return self.bloomdupe(*verb, code=code, **task)
 
-    def make_project(self, *code: str) -> None:
-        """Make a project of the folder, whose settings begin with this code."""
-        lines = [
-            *code,
-            *(f"{name} = {value!r}" for name, value in self.settings.items()),
-        ]
+    def make_project(self) -> None:
+        """Make a project of the folder."""
+        lines = [f"{name} = {value!r}" for name, value in self.settings.items()]
         lines.append(f"SPIDER_MODULES = [{self._module!r}]")
         (self.folder / "crawl_settings.py").write_text("\n".join(lines))
         (self.folder / "scrapy.cfg").write_text("[settings]\ndefault=crawl_settings\n")
 
-    def bloomdupe(self, *arguments: str, code: int = 0) -> str:
+    def bloomdupe(self, *arguments: str, code: int = 0, **task: Any) -> str:
         """Run a verb of ``bloomdupe`` in the folder; return its output.
 
         JSON is returned alone: a verb that takes long also says how far it is.
         """
-        process = self.start_bloomdupe(*arguments)
+        process = self.start_bloomdupe(*arguments, **task)
         run = process.wait()
         assert run.status == code, run.log
         return process.json if JSON in arguments else run.log
 
-    def start_bloomdupe(self, *arguments: str) -> Process:
+    def start_bloomdupe(self, *arguments: str, **task: Any) -> Process:
         """Start a verb of ``bloomdupe``."""
-        return self.start_command(str(BLOOMDUPE), *arguments)
+        return self.start_command(str(BLOOMDUPE), *arguments, **task)
 
     def start_command(self, *command: str, **task: Any) -> Process:
         """Start a script, or ``scrapy``, in the folder: see ``fork_server.py``."""
         place = self._next_place()
-        apart = {"output": str(place / "json")} if JSON in command else {}
-        return self._fork([*command], place, **apart, **task)
+        if JSON in command:
+            task["output"] = str(place / "json")
+        return self._fork([*command], place, **task)
 
     def has_ended(self, process: Process, status: int) -> None:
         """Wait until the site has read everything that an ended run has sent.
@@ -398,18 +386,30 @@ class Crawl:
         self._runs += 1
         return place
 
-    def _fork(self, command: list[str], place: Path, **apart: Any) -> Process:
+    def _fork(
+        self,
+        command: list[str],
+        place: Path,
+        before: Before | None = None,
+        **apart: Any,
+    ) -> Process:
         task = {
             "folder": str(self.folder),
             "command": command,
             "log": str(place / "log"),
             **apart,
+            "before": [] if before is None else [_call_of(before)],
             "environment": {"SITE": self.site.base, **apart.get("environment", {})},
         }
         first = len(self.site.log)  # before it can ask for anything
         process = Process(forks().start(task), self, place, first)
         self._alive.append(process)
         return process
+
+
+def stopping(point: str = "", nth: int = 1) -> dict[str, Any]:
+    """Return the environment of a process that kills itself there; see ``stops.py``."""
+    return {"STOP": json.dumps({"point": point, "nth": nth} if point else {})}
 
 
 def _name_of(thing: Any) -> str:

@@ -100,6 +100,7 @@ def child(task: dict[str, Any]) -> int:
     for source, target in ((given, 0), (out, 1), (log, 2)):
         os.dup2(source, target)
     sys.path.insert(0, task["folder"])
+    _prepare(task)
     sys.argv = task["command"]
     sys.orig_argv = [sys.executable, "-m", *task["command"]]
     try:
@@ -118,6 +119,18 @@ def child(task: dict[str, Any]) -> int:
         traceback.print_exc()
         return 1
     return 0
+
+
+def _prepare(task: dict[str, Any]) -> None:
+    """Call the functions that the task names, and put stop points in place."""
+    from scrapy.utils.misc import load_object
+
+    for name, arguments in task.get("before", ()):
+        load_object(name)(*arguments)
+    if "STOP" in os.environ:
+        from support import placing
+
+        placing.install()
 
 
 def end(status: int) -> NoReturn:

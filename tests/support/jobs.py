@@ -27,6 +27,7 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.sent_request import SentRequest, partition_of
 from bloomdupe.jobs.held import HeldJob
 from bloomdupe.requests.serializer import Serializer
+from support.crawl import BLOOMDUPE, stopping
 from support.forks import forks
 
 if TYPE_CHECKING:
@@ -217,16 +218,12 @@ def run_script(
 
 LONG = "x" * 4_000
 """In each of a thousand requests, it makes them more than a job commits at once."""
-COMMIT = "bloomdupe.jobs.held:HeldJob.commit"
 
 
-def killed_after(step: str, times: int, *arguments: object, cwd: Path) -> None:
-    """Run a verb in a process that kills itself when it has done a step so many times.
-
-    ``step`` is the full name of a method, such as ``package.module:Class.method``.
-    """
-    dying = Path(__file__).with_name("dying.py")
-    done = run_script([dying, step, times, *arguments], cwd)
+def killed_after(commits: int, *arguments: object, cwd: Path) -> None:
+    """Run a verb in a process that kills itself after so many commits."""
+    stop = stopping("after commit", commits)
+    done = run_script([BLOOMDUPE, *arguments], cwd, **stop)
     assert done.returncode == -signal.SIGKILL, done
 
 
