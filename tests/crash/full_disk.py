@@ -56,10 +56,8 @@ class FullDisk(Fault):
     number = "F8"
     name = "disk really full, then freed; creation on a nearly full disk"
     cases = 4
+    needs = "root"
     excusable = True
-
-    def missing(self) -> str | None:
-        return None if os.geteuid() == 0 else "needs root, to mount a tmpfs"
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         sizes = range(4, MOST_OF_A_NEW_STORE + 1, 4)
@@ -186,12 +184,12 @@ def _created(disk: Path, kilobytes: int, seed: int) -> Outcome:
         if rng.random() < 0.5:
             path.parent.mkdir()
         outcome = in_child(lambda: _use_in_no_room(path))
-        if outcome.verdict != "ok":
-            return Outcome(outcome.verdict, f"{kilobytes} kB: {outcome.words}")
+        if outcome != OK:
+            return outcome.at(f"{kilobytes} kB")
         subprocess.run(["sync"], check=True)
         make_room(disk)
         outcome = in_child(lambda: _use_with_room(path))
-    return Outcome(outcome.verdict, f"{kilobytes} kB, then more: {outcome.words}")
+    return outcome.at(f"{kilobytes} kB, then more")
 
 
 def _opened_without_room(folder: Path) -> list[Outcome]:
@@ -208,11 +206,10 @@ def _opened_without_room(folder: Path) -> list[Outcome]:
             free = os.statvfs(disk).f_bavail
             (disk / "filling").write_bytes(bytes((free - blocks) * 4096))
             outcome = in_child(lambda: _use_in_no_room(path))
-            if outcome.verdict == "ok":
+            if outcome == OK:
                 (disk / "filling").unlink()
                 outcome = in_child(lambda: _use_with_room(path))
-        words = f"opened with {blocks} blocks free: {outcome.words}"
-        outcomes.append(Outcome(outcome.verdict, words))
+        outcomes.append(outcome.at(f"opened with {blocks} blocks free"))
     return outcomes
 
 

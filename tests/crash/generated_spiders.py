@@ -10,7 +10,6 @@ from __future__ import annotations
 import abc
 import json
 import random
-import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -176,10 +175,8 @@ class OnRedis(GeneratedSpiders):
     name = "`kill -9` of generated spiders on Redis"
     cases = 20
     killed = 1
+    needs = "redis-server"
     features = tuple(name for name in FEATURES if name not in ON_DISK)
-
-    def missing(self) -> str | None:
-        return None if shutil.which("redis-server") else "needs redis-server"
 
     @contextmanager
     def served(self, folder: Path) -> Iterator[Memory]:

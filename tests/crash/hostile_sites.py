@@ -51,10 +51,7 @@ class HostileSites(Fault):
 def _played(script: Callable[..., Outcome], folder: Path, **options: Any) -> Outcome:
     place = folder / script.__name__
     place.mkdir(parents=True)
-    outcome = in_child(lambda: script(place, **options))
-    if outcome == OK:
-        return OK
-    return Outcome(outcome.verdict, f"{script.__name__}: {outcome.words}")
+    return in_child(lambda: script(place, **options)).at(script.__name__)
 
 
 @contextmanager

@@ -32,9 +32,7 @@ class PowerCuts(Fault):
     number = "F4"
     name = "power cut, replayed from a log of system calls"
     cases = PARTS
-
-    def missing(self) -> str | None:
-        return strace.missing()
+    needs = "strace"
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return _cuts(folder, seed)

@@ -229,9 +229,7 @@ class Refusals(Fault):
 
     number = "F10"
     name = "truncated, replaced, foreign, not a store"
-
-    def missing(self) -> str | None:
-        return None if os.geteuid() == 0 else "needs root, to be somebody else"
+    needs = "root"
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         del seed  # no chance in it
@@ -262,17 +260,13 @@ def _tried(
         until_later(path / "data.mdb")
         (REFUSED | HARMLESS)[name](path)
         before = _contents(path.parent)
-        if opened is None:
-            outcome = _opened(path, refuse=name in REFUSED)
-        else:
-            outcome = opened(path)
+        outcome = opened(path) if opened else _opened(path, refuse=name in REFUSED)
         os.seteuid(0)
         if outcome == OK and name in REFUSED and _contents(path.parent) != before:
             return silently_wrong("it was refused, and changed")
         return outcome
 
-    outcome = in_child(judged)
-    return Outcome(outcome.verdict, f"{name}: {outcome.words}")
+    return in_child(judged).at(name)
 
 
 def _contents(folder: Path) -> dict[str, bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -34,6 +33,7 @@ class SharedCrawls(Fault):
 
     number = "F22"
     name = "real workers on Redis killed, stopped, interrupted; Redis killed"
+    needs = "redis-server"
     faults: ClassVar[int] = 15
     """Of a case; some do not take place."""
     kinds: ClassVar[tuple[str, ...]] = (
@@ -51,9 +51,6 @@ class SharedCrawls(Fault):
         ),
         "without replicas",
     )
-
-    def missing(self) -> str | None:
-        return None if shutil.which("redis-server") else "needs redis-server"
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return self._crawl(folder, seed, faults=self.faults)

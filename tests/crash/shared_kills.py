@@ -5,7 +5,6 @@ Their crawl is that of ``owners_model.py``: real frontiers and Lua, without Scra
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,9 +27,7 @@ class SharedKills(Fault):
         "workers on Redis killed, or stopped longer than their leases; Redis back at"
         " older data"
     )
-
-    def missing(self) -> str | None:
-        return None if shutil.which("redis-server") else "needs redis-server"
+    needs = "redis-server"
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         with RedisServer(folder / "redis") as server:

@@ -8,7 +8,6 @@ Redis two workers are killed, and the third runs to the end.
 from __future__ import annotations
 
 import random
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -145,9 +144,7 @@ class SharedIdioms(Fault):
     number = "F24"
     name = "`kill -9` of workers on Redis that crawl as everyday spiders do"
     cases = 12
-
-    def missing(self) -> str | None:
-        return None if shutil.which("redis-server") else "needs redis-server"
+    needs = "redis-server"
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         """Kill each worker before an answer, or at a step of a commit."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import shutil
 import signal
 import subprocess
 from collections import Counter
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from support.forks import ended
 from worker import Worker
 from world import World
 
@@ -51,11 +51,6 @@ class Run:
     errors: str
     status: int
     calls: list[Call]
-
-
-def missing() -> str | None:
-    """Say why it cannot be used here."""
-    return None if shutil.which("strace") else "needs strace"
 
 
 def run(
@@ -102,7 +97,7 @@ def run(
             os.kill(worker.pid, signal.SIGKILL)
         os.close(go)
         report = pipe.read()
-        status = os.waitstatus_to_exitcode(os.waitpid(worker.pid, 0)[1])
+        status = ended(worker.pid)
         tracer.stderr.read()
     tracer.wait()
     assert b"attached" in said, said

@@ -32,12 +32,10 @@ class _EveryCall(Fault):
     """A crawl to which something happens when it enters its n-th call of a kind."""
 
     cases = PARTS  # every other point
+    needs = "strace"
     traced: ClassVar[tuple[str, ...]] = strace.WRITES
     happens: ClassVar[tuple[str, ...]]
     """What strace is to inject, in words of its own."""
-
-    def missing(self) -> str | None:
-        return strace.missing()
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         return self.crawls(folder, seed)

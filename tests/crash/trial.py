@@ -96,12 +96,16 @@ class Fault(abc.ABC):
     """A few words for the table."""
     cases: ClassVar[int] = 1
     """In CI's share."""
+    needs: ClassVar[str] = ""
+    """A program, or ``root``."""
     excusable: ClassVar[bool] = False
     """Whether CI may do without, on a machine that cannot do it at all."""
 
     def missing(self) -> str | None:
-        """Name the requirements that this machine lacks; None if it has all."""
-        return None
+        """Name what this machine lacks; None if it has all."""
+        root = self.needs == "root" and os.geteuid() == 0
+        there = root or not self.needs or shutil.which(self.needs)
+        return None if there else f"needs {self.needs}"
 
     @abc.abstractmethod
     def run(self, folder: Path, seed: int) -> list[Outcome]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import lmdb
+from support.forks import ended, forked
 from trial import OK, Outcome, crashed
 from world import Report, World, judge
 
@@ -182,13 +183,8 @@ class Worker:
         get_ready()
         reading, writing = os.pipe()
         fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE)
-        self.pid = os.fork()
-        if self.pid:
-            os.close(writing)
-            self.report = os.fdopen(reading, "rb")
-            return
-        status = 1
-        try:
+
+        def work() -> int:
             os.close(reading)
             os.dup2(writing, 1)
             os.close(writing)
@@ -197,22 +193,24 @@ class Worker:
             small_limits()
             if before is not None:
                 before()
-            Work(path, world, batch, lambda line: os.write(1, line), **options).run()
-            status = 0
-        except BloomDupeError as error:
-            status = REFUSED
-            if errors is not None:
-                os.write(2, f"{type(error).__name__}: {error}\n".encode())
-        except BaseException:  # noqa: BLE001 - a forked child must not go on as its parent
-            sys.excepthook(*sys.exc_info())
-        finally:
-            os._exit(status)
+            say = functools.partial(os.write, 1)
+            try:
+                Work(path, world, batch, say, **options).run()
+            except BloomDupeError as error:
+                if errors is not None:
+                    os.write(2, f"{type(error).__name__}: {error}\n".encode())
+                return REFUSED
+            return 0
+
+        self.pid = forked(work)
+        os.close(writing)
+        self.report = os.fdopen(reading, "rb")
 
     def finish(self, report: Report) -> int:
         """Read its report, and wait for its end; return its exit status."""
         with self.report:
             report.read(self.report.read())
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return ended(self.pid)
 
 
 def recovered(path: Path, world: World, report: Report) -> Outcome:

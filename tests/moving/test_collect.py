@@ -8,8 +8,7 @@ import random
 import shutil
 import signal
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import count, product
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,9 @@ from support.collecting_child import (
     NAMES,
     Crawl,
     collect,
-    ended,
     started,
 )
+from support.forks import ended
 from support.jobs import Verb
 from support.output import packed
 from support.redis_server import LOGGED, RedisServer
@@ -159,29 +158,20 @@ def test_the_judge_finds_errors(
 # Following
 
 
-@contextmanager
-def following(crawl: Crawl, out: Path, *options: str) -> Iterator[int]:
-    """Follow a crawl that goes on; yield the process when it has all there is."""
-    crawl.enqueue(1)
-    with started(crawl.url, out, "--follow", *options) as pid:
-        until(lambda: (out / RECORD).exists() and not crawl.complaints(out))
-        yield pid
-
-
 def test_following_until_the_crawl_has_ended(
     server: RedisServer, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process is at work on the crawl meanwhile."""
     monkeypatch.setattr(cli_collect, "PAUSE", 0.02)
     crawl, rng, out = Crawl(url), random.Random(7), tmp_path / "out"
-    with started(url, out, "--follow", "--delete") as pid:
-        until((out / RECORD).exists)
-        crawl.enqueue(100)
-        while crawl.ack(rng):
-            if not rng.randrange(20):
-                until(lambda: not crawl.complaints(out))
-        crawl.leave()
-        assert ended(pid) == 0
+    pid = started(url, out, "--follow", "--delete")
+    until((out / RECORD).exists)
+    crawl.enqueue(100)
+    while crawl.ack(rng):
+        if not rng.randrange(20):
+            until(lambda: not crawl.complaints(out))
+    crawl.leave()
+    assert ended(pid) == 0
     assert crawl.complaints(out) == []
     assert "not ended" not in Path(f"{out}.said").read_text()
     with server.client() as client:
@@ -353,12 +343,14 @@ def test_a_second_collect_at_the_same_time_is_refused(
     verb: Verb, crawl: Crawl, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    with following(crawl, out) as pid:
-        refused = verb("collect", *NAMED, crawl.url, out)
-        assert refused.code == 1
-        assert f"is in use by process {pid};" in refused.err
-        os.kill(pid, signal.SIGKILL)
-        ended(pid)
+    crawl.enqueue(1)
+    pid = started(crawl.url, out, "--follow")
+    until(lambda: (out / RECORD).exists() and not crawl.complaints(out))
+    refused = verb("collect", *NAMED, crawl.url, out)
+    assert refused.code == 1
+    assert f"is in use by process {pid};" in refused.err
+    os.kill(pid, signal.SIGKILL)
+    ended(pid)
     assert verb("collect", *NAMED, crawl.url, out).code == 0
     assert crawl.complaints(out) == []
 

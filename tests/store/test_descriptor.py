@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from support.forks import ended, forked
 
 from bloomdupe.errors import StoreError, StoreLockedError
 from bloomdupe.store.files import lock_owner, open_regular, write_file
@@ -16,44 +17,35 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def in_a_fork(function: Callable[[], bool]) -> bool:
-    pid = os.fork()
-    if not pid:
-        passed = False
-        try:
-            passed = function()
-        finally:
-            os._exit(0 if passed else 1)
-    return os.waitpid(pid, 0)[1] == 0
-
-
 def test_a_lock_is_free_while_a_fork_of_its_owner_lives(tmp_path: Path) -> None:
     lock = lock_owner(tmp_path)
     stay, go = os.pipe()
-    forked, ready = os.pipe()
-    pid = os.fork()
-    if not pid:
+    began, ready = os.pipe()
+
+    def live() -> int:
         os.close(go)
         os.write(ready, b".")
         os.read(stay, 1)
-        os._exit(0)
-    os.read(forked, 1)
+        return 0
+
+    pid = forked(live)
+    os.read(began, 1)
     lock.close()
     lock_owner(tmp_path).close()
     os.close(go)
-    assert os.waitpid(pid, 0)[1] == 0
-    for number in (stay, forked, ready):
+    assert ended(pid) == 0
+    for number in (stay, began, ready):
         os.close(number)
 
 
 def test_a_fork_that_closes_it_releases_nothing(tmp_path: Path) -> None:
     with lock_owner(tmp_path) as lock:
 
-        def close() -> bool:
+        def close() -> int:
             lock.close()
-            return True
+            return 0
 
-        assert in_a_fork(close)
+        assert ended(forked(close)) == 0
         with pytest.raises(StoreLockedError, match=f"process {os.getpid()};"):
             lock_owner(tmp_path)
 

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import errno
-import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.forks import ended, forked
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
@@ -81,15 +81,13 @@ def test_files_are_private_also_those_of_a_copy(path: Path, tmp_path: Path) -> N
 def test_a_forked_child_cannot_write(path: Path) -> None:
     with BloomFilter.open(path) as seen:
         seen.add("of the parent")
-        child = os.fork()
-        if child == 0:
-            try:
+
+        def write() -> int:
+            with pytest.raises(StoreError, match="forked child"):
                 seen.checkpoint()
-            except StoreError as error:
-                os._exit(7 if "forked child" in str(error) else 1)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        assert os.waitstatus_to_exitcode(status) == 7
+            return 7
+
+        assert ended(forked(write)) == 7
     with BloomFilter.open(path) as seen:
         assert "of the parent" in seen
 

@@ -13,7 +13,6 @@ import json
 import os
 import signal
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +28,13 @@ from bloomdupe.store.redis.client import Client
 from bloomdupe.store.redis.crawl_reader import NOBODY, Counts
 from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.store import Part
+from support.forks import ended, forked
 from support.output import packed
 from support.stops import Points
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
 NAMES = ["site.jsonl", "deep/b.json", "c d.csv"]
 """Of the feeds, and of their files."""
@@ -283,30 +283,17 @@ def without_repair(self: FeedFile, piece: Any) -> None:
 
 def collect(url: str, directory: Path, *options: str, **faults: Any) -> int:
     """Collect in a child, by small batches; return its exit code, -9 if killed."""
-    with started(url, directory, *options, **faults) as pid:
-        return ended(pid)
+    return ended(started(url, directory, *options, **faults))
 
 
-def ended(pid: int) -> int:
-    """Wait for the end of a child; return its exit code."""
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-@contextmanager
-def started(url: str, directory: Path, *options: str, **faults: Any) -> Iterator[int]:
-    """Yield the number of such a child; its output goes to ``DIRECTORY.said``.
+def started(url: str, directory: Path, *options: str, **faults: Any) -> int:
+    """Return the number of such a child; its output goes to ``DIRECTORY.said``.
 
     ``faults`` are those of :class:`Calls`.
     """
     Project(None, "site")  # so that each child has the modules of the project
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = os.fork()
-    if pid:
-        yield pid
-        return
-    status = 1
-    try:
+
+    def child() -> int:
         said = Path(f"{directory}.said").open("a", buffering=1)  # noqa: SIM115 - it stays open
         sys.stdout = sys.stderr = said
         # A shell lets a process in the background ignore Ctrl-C.
@@ -314,8 +301,6 @@ def started(url: str, directory: Path, *options: str, **faults: Any) -> Iterator
         collecting.BATCH_BYTES = 400
         stream_output.YOUNG = 0.0
         Calls(**faults).place()
-        status = cli.main(["collect", url, str(directory), *NAMED, *options])
-    except BaseException:  # noqa: BLE001 - a forked child must not go on as its parent
-        sys.excepthook(*sys.exc_info())
-    finally:
-        os._exit(status)
+        return cli.main(["collect", url, str(directory), *NAMED, *options])
+
+    return forked(child)

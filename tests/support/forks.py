@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -104,6 +105,26 @@ def forks() -> Forks:
         os.environ[SOCKETS] = _start_servers()
     folder = Path(os.environ[SOCKETS])
     return Forks(deque(ForkServer(folder / seed) for seed in SEEDS))
+
+
+def forked(function: Callable[[], int]) -> int:
+    """Start a fork of this process, whose exit status a function returns."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if pid := os.fork():
+        return pid
+    status = 1
+    try:
+        status = function()
+    except BaseException:  # noqa: BLE001 - a forked child must not go on as its parent
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(status)
+
+
+def ended(pid: int) -> int:
+    """Wait for the end of a fork of this process; return its exit status."""
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def _start_servers() -> str:
