@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from spiders.contract import Drives, overlaps
-from support.crawl import FEEDS, Before, Crawl, Process
+from support.crawl import FEEDS, Before, Crawl
 from support.engine_model import Ask, Model, Page, Program, Run
 from support.engines import DISK, Redis
 from support.site import Site
@@ -48,7 +48,6 @@ runs = st.builds(
     failures=st.lists(
         st.sampled_from(["", "downloader", "callback", "mirror"]), max_size=4
     ).map(tuple),
-    helped=st.booleans(),
 )
 
 
@@ -109,13 +108,7 @@ EVERYTHING = Program(
 EVERY_END = [
     Run(((9, "break"), (17, "kill")), (3, 1, 4, 1, 5), (True, False)),
     Run(((12, "cut"),), (2, 7, 1), (False, True, True), ("", "downloader")),
-    Run(
-        ((4, "break"), (15, "stop")),
-        (8, 2),
-        (True,),
-        ("callback", "mirror"),
-        helped=True,
-    ),
+    Run(((4, "break"), (15, "stop")), (8, 2), (True,), ("callback", "mirror")),
 ]
 
 IN_MEMORY = Program(
@@ -141,81 +134,50 @@ REDIRECTED = [Run(((6, "kill"),), (0, 0, 0, 0, 0, 1), durable=(True,))]
 """The last child is stored before the kill, and then the redirect comes first."""
 
 
-class Crew(Protocol):
-    """A crawl of its own, on an engine."""
-
-    crawl: Crawl
-
-    def do(self, program: Program, run: Run) -> bool: ...
-
-
-class OnDisk:
-    """Runs of a program on disk; one process at a time."""
-
-    def __init__(self, crawl: Crawl, before: Before | None) -> None:
-        self.crawl = crawl
-        self.before = before
-
-    def do(self, program: Program, run: Run) -> bool:
-        """Run a program; return whether it is finished."""
-        return self.ended(self.start(program, run))
-
-    def start(self, program: Program, run: Run) -> Process:
-        given: Any = {"PROGRAM": program.dumped(), "RUN": json.dumps(run)}
-        return self.crawl.start(Drives, before=self.before, **given)
-
-    def ended(self, process: Process) -> bool:
-        run = process.wait()
-        assert run.status in (ENDED, INCOMPLETE, -signal.SIGKILL), run.log
-        assert "CRITICAL" not in run.log, run.log
-        return (run.status, run.finish_reason) == (ENDED, "finished")
-
-
-class OnRedis(OnDisk):
-    """Runs of a program on Redis; leases run out when the test says so."""
-
-    def __init__(
-        self, crawl: Crawl, before: Before | None, end_leases: Callable[[], object]
-    ) -> None:
-        super().__init__(crawl, before)
-        self.end_leases = end_leases
-
-    def do(self, program: Program, run: Run) -> bool:
-        # Two at a time would wait for each other: each is driven by hand.
-        finished = self.ended(self.start(program, run))
-        self.end_leases()
-        return finished
-
-
 @pytest.fixture(params=["disk", "redis"])
-def crews(
+def crawls(
     request: pytest.FixtureRequest, tmp_path: Path, site: Site
-) -> Callable[..., Crew]:
+) -> Callable[[], Crawl]:
     """Return a function that returns a new crawl, on each engine."""
     numbers = count()
+    server: Any = None
+    if request.param == "redis":
+        server = request.getfixturevalue("redis_server")
 
-    def on_disk(before: Before | None = None) -> Crew:
-        options: Any = {"FEEDS": FEEDS, "BLOOMDUPE_CHECKPOINT_INTERVAL": 3600}
+    def new() -> Crawl:
         place = tmp_path / str(next(numbers))
-        return OnDisk(Crawl(place, site, DISK, **options), before)
+        engine = DISK if server is None else Redis(server, str(place))
+        crawl = Crawl(place, site, engine, FEEDS=FEEDS)
+        if server is None:
+            crawl.settings["BLOOMDUPE_CHECKPOINT_INTERVAL"] = 3600
+        return crawl
 
-    def on_redis(before: Before | None = None) -> Crew:
-        place = tmp_path / str(next(numbers))
-        options: Any = {"FEEDS": FEEDS, "BLOOMDUPE_REDIS_LEASE": 1}
-        crawl = Crawl(place, site, Redis(server, str(place)), **options)
-        return OnRedis(crawl, before, lambda: server.end_leases(str(place)))
-
-    if request.param == "disk":
-        return on_disk
-    server = request.getfixturevalue("redis_server")
-    return on_redis
+    return new
 
 
-def check(crew: Crew, program: Program, interrupted: list[Run]) -> None:
+def finishes(crawl: Crawl, program: Program, order: Run, before: Before | None) -> bool:
+    """Run a program; return whether it is finished.
+
+    One worker at a time, or they would wait for each other: each is driven by hand.
+    """
+    given: Any = {"PROGRAM": program.dumped(), "RUN": json.dumps(order)}
+    run = crawl.start(Drives, before=before, **given).wait()
+    crawl.engine.pass_on("", last=True)
+    assert run.status in (ENDED, INCOMPLETE, -signal.SIGKILL), run.log
+    assert "CRITICAL" not in run.log, run.log
+    return (run.status, run.finish_reason) == (ENDED, "finished")
+
+
+def check(
+    crawl: Crawl,
+    program: Program,
+    interrupted: list[Run],
+    before: Before | None = None,
+) -> None:
     """Run a program with these interruptions, and to the end; compare its items."""
-    with crew.crawl as crawl:
-        if not any(crew.do(program, run) for run in interrupted):
-            assert crew.do(program, Run())
+    with crawl:
+        if not any(finishes(crawl, program, run, before) for run in interrupted):
+            assert finishes(crawl, program, Run(), before)
         assert crawl.engine.finished
         items = Counter(item["item"] for item in crawl.items())
         assert items == Model(program, MOST_REQUESTS).items
@@ -236,15 +198,15 @@ def check(crew: Crew, program: Program, interrupted: list[Run]) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_each_request_is_done_once(
-    crews: Callable[..., Crew], program: Program, interrupted: list[Run]
+    crawls: Callable[[], Crawl], program: Program, interrupted: list[Run]
 ) -> None:
-    check(crews(), program, interrupted)
+    check(crawls(), program, interrupted)
 
 
-def test_a_page_waits_for_its_child_in_memory(crews: Callable[..., Crew]) -> None:
+def test_a_page_waits_for_its_child_in_memory(crawls: Callable[[], Crawl]) -> None:
     """The page is not done, because a child in memory broke off before it ended."""
     program = Program((Page((Ask(1, memory="own"),), fails=1), Page()))
-    check(crews(overlaps), program, [Run(((5, "break"),))])
+    check(crawls(), program, [Run(((5, "break"),))], overlaps)
 
 
 CHILD = Program((Page((Ask(1, again=True),)), Page()))
@@ -253,24 +215,16 @@ CHILD_STORED = Run(((2, "kill"),), order=(1,), durable=(True,))
 """The child is stored before its page is done."""
 
 
-AGAIN = [
-    Run(failures=("downloader", "downloader")),
-    Run(failures=("callback", "callback")),
-]
+RETRIES = [Run(failures=("downloader", "downloader"))]
 """The page is retried when it runs again."""
 
 
 @pytest.mark.parametrize(
-    ("crews", "without", "later"),
-    [
-        pytest.param("disk", waiting_for_pages, [], id="durable at once"),
-        pytest.param("disk", waiting_for_pages, AGAIN[:1], id="and retried"),
-    ],
-    indirect=["crews"],
+    "later",
+    [pytest.param([], id="durable at once"), pytest.param(RETRIES, id="and retried")],
 )
-def test_the_control_is_noticed(
-    crews: Callable[..., Crew], without: Before, later: list[Run]
-) -> None:
-    check(crews(), CHILD, [CHILD_STORED, *later])
+@pytest.mark.parametrize("crawls", ["disk"], indirect=True)
+def test_the_control_is_noticed(crawls: Callable[[], Crawl], later: list[Run]) -> None:
+    check(crawls(), CHILD, [CHILD_STORED, *later])
     with pytest.raises(AssertionError, match="page 1, 0 retries: ': 2"):
-        check(crews(without), CHILD, [CHILD_STORED, *later])
+        check(crawls(), CHILD, [CHILD_STORED, *later], waiting_for_pages)

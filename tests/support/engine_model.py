@@ -82,8 +82,6 @@ class Run(NamedTuple):
     retries them, in the place of all output; or the callback does at a ``mirror``,
     which is another host.
     """
-    helped: bool = False
-    """Whether a second worker works at the same time, where that is possible."""
 
 
 def item_of(page: int, tries: int, text: str) -> str:
