@@ -158,11 +158,10 @@ class Starting:
         self._is_stale = True
 
     def restart(self) -> None:
-        """Run ``start()`` anew, unless it is durable that it has ended."""
+        """Run ``start()`` anew, as after a kill: some of it may be durable nowhere."""
         self.drop()
-        self.ended = self._run.started
-        over = self.ended or self._watching or self._closed
-        if self.is_ours() and not over:
+        self.ended = False
+        if self.is_ours() and not (self._watching or self._closed):
             self._access.go_through(self.watch())
 
     @property
