@@ -73,6 +73,8 @@ class Acceptance:
         check_asked(request)
         session, engine, ours = self._session, self._engine, self._ours
         work = session.parent()
+        if engine.durable and work is not None and work.is_dropped:
+            return False  # its page yields it again
         parent = None if type(work) is StartItem else work
         answers = session.processing.answering is not None
         start = engine.starting.takes(request)

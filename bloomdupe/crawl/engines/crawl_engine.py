@@ -340,8 +340,6 @@ class CrawlEngine:
         request, payload, page = accepted.request, accepted.payload, accepted.page
         checked = self._filtered and not request.dont_filter
         volatile = self.durable and page is not None and not checked
-        if page is not None and page.is_left and (volatile or payload is None):
-            return  # the next run yields it again
         if payload and accepted.parent is not None and accepted.repeats:
             payload = self._with_visit(payload, accepted.parent)
         if payload is not None and not self.frontier.is_here(accepted.slot):
