@@ -1,4 +1,4 @@
-"""Whatever a page yields counts when the page counts, however often a crawl is killed.
+"""Whatever a page yields counts when the page counts, however a crawl is interrupted.
 
 The model of :mod:`support.page_model` is the judge of the rule: see
 :mod:`bloomdupe.crawl.in_flight.registry`.
@@ -7,24 +7,29 @@ The model of :mod:`support.page_model` is the judge of the rule: see
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from scrapy import Request
-from support.page_model import Engine, judged
+from support.page_model import BareSession, Engine, judged
 from support.repetition import slow_tests_run
 from support.taken_out import waiting_for_pages
 
+from bloomdupe.crawl import acceptance
+from bloomdupe.crawl.acceptance import Acceptance
+from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.in_flight import registry
+from bloomdupe.crawl.in_flight.outcomes import Outcomes
 from bloomdupe.crawl.in_flight.registry import InFlightRegistry
 from bloomdupe.crawl.in_flight.request import Accepted, InFlightRequest
+from bloomdupe.crawl.starting import Starting, StartVerdict
 from bloomdupe.frontier import frontier
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import count_pending
 
 PROGRAMS = 2_000 if slow_tests_run() else 90
-CONTROLS = 60
+CONTROLS = 24
 MEMORY = Path("/dev/shm")  # noqa: S108 - or each commit would wait for a disk
 
 
@@ -43,13 +48,14 @@ def few_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("few_in_memory")
 def test_nothing_is_lost_and_nothing_comes_twice(place: Path) -> None:
-    killed = 0
+    killed = stopped = 0
     for seed in range(PROGRAMS):
         found = judged(seed, place / str(seed))
         assert not found.missing, f"seed {seed}: {found}"
         assert not found.doubled, f"seed {seed}: {found}"
         killed += found.kills
-    assert killed > PROGRAMS
+        stopped += found.stops
+    assert min(killed, stopped) > PROGRAMS
 
 
 @pytest.mark.usefixtures("few_in_memory")
@@ -64,18 +70,14 @@ def test_refused_commits_lose_nothing_and_double_nothing(place: Path) -> None:
     assert refused > programs
 
 
-def test_a_judge_sees_requests_that_are_durable_before_their_pages(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Frontier, "push", Frontier.push)  # and put back at the end
+# Controls: a wrong rule, and what the judge sees of it
+
+
+def durable_before_its_page(_: pytest.MonkeyPatch) -> None:
     waiting_for_pages()
-    found = [judged(seed, place / str(seed)) for seed in range(CONTROLS)]
-    assert sum(bool(one.doubled) for one in found) > CONTROLS // 4
 
 
-def test_a_judge_sees_pages_that_do_not_wait_for_their_parts(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def done_before_its_parts(patch: pytest.MonkeyPatch) -> None:
     expect = InFlightRegistry.expect_part
 
     def expected(
@@ -83,9 +85,85 @@ def test_a_judge_sees_pages_that_do_not_wait_for_their_parts(
     ) -> None:
         expect(self, entry, None, *rest[1:], **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(InFlightRegistry, "expect_part", expected)
-    found = [judged(seed, place / str(seed)) for seed in range(CONTROLS)]
-    assert sum(bool(one.missing) for one in found) > CONTROLS // 8
+    patch.setattr(InFlightRegistry, "expect_part", expected)
+
+
+def answer_without_a_page(patch: pytest.MonkeyPatch) -> None:
+    """Let a redirect, or a retry by a middleware, belong to no page."""
+    parent = Session.parent
+
+    def wrong(self: Session) -> InFlightRequest | None:
+        return None if self.processing.answering else parent(self)
+
+    patch.setattr(Session, "parent", wrong)
+
+
+def redirect_to_a_known_page(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(acceptance, "was_visited", lambda _: True)
+
+
+def retry_checked_as_a_link(patch: pytest.MonkeyPatch) -> None:
+    takes = Acceptance.takes
+
+    def wrong(self: Acceptance, request: Request) -> bool:
+        request.dont_filter &= self._session.processing.answering is None
+        return takes(self, request)
+
+    patch.setattr(Acceptance, "takes", wrong)
+
+
+def output_without_its_page(patch: pytest.MonkeyPatch) -> None:
+    """Let output count though its page is not done."""
+    patch.setattr(Outcomes, "forget", Outcomes.ack)
+
+
+def closed_without_output(patch: pytest.MonkeyPatch) -> None:
+    """Let ``CloseSpider`` end a page that has yielded nothing."""
+    patch.setattr(InFlightRequest, "closed_spider", InFlightRequest.raised)
+
+
+def closed_with_output(patch: pytest.MonkeyPatch) -> None:
+    """Let output count when ``CloseSpider`` is raised, and when its page ends."""
+
+    def wrong(self: InFlightRequest, *_: object) -> None:
+        self.registry.engine.outcomes.ack(self.outcome)
+
+    patch.setattr(InFlightRequest, "closed_spider", wrong)
+
+
+def start_again(patch: pytest.MonkeyPatch) -> None:
+    """Take what ``start()`` yields for new in each run."""
+    patch.setattr(Starting, "judge", lambda *_, **__: StartVerdict(False, True))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what", "how"),
+    [
+        (durable_before_its_page, "doubled", {}),
+        (durable_before_its_page, "doubled", {"kills": 0, "stops": 4}),
+        (done_before_its_parts, "missing", {}),
+        (done_before_its_parts, "missing", {"kills": 0, "stops": 4}),
+        (answer_without_a_page, "doubled", {}),
+        (redirect_to_a_known_page, "doubled", {"kills": 0, "stops": 0}),
+        (retry_checked_as_a_link, "missing", {"kills": 0, "stops": 0}),
+        (output_without_its_page, "doubled", {"kills": 0, "stops": 0}),
+        (closed_without_output, "missing", {"kills": 0, "stops": 0}),
+        (closed_with_output, "doubled", {"kills": 0, "stops": 0}),
+        (start_again, "doubled", {"kills": 0, "stops": 4}),
+    ],
+)
+def test_a_judge_sees(
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    wrong: Callable[[pytest.MonkeyPatch], None],
+    what: str,
+    how: dict[str, int],
+) -> None:
+    monkeypatch.setattr(Frontier, "push", Frontier.push)  # and put back at the end
+    wrong(monkeypatch)
+    found = [judged(seed, place / str(seed), **how) for seed in range(CONTROLS)]
+    seen = sum(bool(getattr(one, what)) for one in found)
+    assert seen > CONTROLS // 10
 
 
 # Pages that do not end
@@ -93,7 +171,7 @@ def test_a_judge_sees_pages_that_do_not_wait_for_their_parts(
 
 @pytest.fixture
 def engine(place: Path) -> Iterator[Engine]:
-    engine = Engine(place / "job", lambda: 0.0)
+    engine = Engine(place / "job", BareSession(lambda _: "a"), lambda: 0.0)
     yield engine
     engine.outcomes.close()
     engine.frontier.seen.close()

@@ -1,50 +1,61 @@
-"""Random spiders over the real frontier, acks and checkpoint, without Scrapy.
+"""Random spiders over the real acceptance, frontier, acks and checkpoint.
 
-A program says what each page yields. A crawl does it in one process, step by step: it
-hands out a request, lets a callback go on, or goes on with a checkpoint, which is out
-meanwhile as it is on a network. It may be killed before any step. What it
-has committed is in a store, from which the next crawl goes on. However often it is
-killed, each item must be there as often as without a kill.
+A program says what each page yields. A crawl does it in one process, without Scrapy's
+engine, step by step: it goes on with ``start()``, hands out a request, lets a callback
+go on, or goes on with a checkpoint, which is out meanwhile as it is on a network. It
+may be killed or told to stop before any step. What it has committed is in a store, from
+which the next crawl goes on. However often it is killed or stopped, each item must be
+there as often as without that.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
+from types import SimpleNamespace, coroutine
 from typing import Any, NamedTuple
 
 from scrapy import Request
 
 from bloomdupe import BloomFilter
+from bloomdupe.crawl.acceptance import Acceptance
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, record_of
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine, Loose
+from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.in_flight.outcomes import Outcomes
 from bloomdupe.crawl.in_flight.registry import InFlightRegistry
-from bloomdupe.crawl.in_flight.request import Accepted, InFlightRequest
-from bloomdupe.crawl.starting import StartItem
+from bloomdupe.crawl.in_flight.request import InFlightRequest
+from bloomdupe.crawl.progress.rounds import Run
+from bloomdupe.crawl.retries import NOT_BEFORE
+from bloomdupe.crawl.starting import Starting
 from bloomdupe.errors import NotOwnerError
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.inside_scrapy.processing import CURRENT
+from bloomdupe.requests.serializer import Serializer
 from bloomdupe.store.store import Commit, Part
-from support.jobs import idle_crawler
+from support.jobs import SPIDER, idle_crawler
 
 START = "p0"
 ITEM = "start item"
 DEEPEST = 3
 MOST_STEPS = 20_000
+PLAIN = ("link", "alone", "shared")
+IN_MEMORY = ("alone", "shared", "part")
+ANSWERS = ("redirect", "retried")
 
 
 class Op(NamedTuple):
-    """A step of a callback."""
+    """A step of a callback, or of ``start()``."""
 
     kind: str
     """``item``; ``link``, a plain request; ``alone``, one that cannot be stored and
-    carries constants; ``volatile``, with ``dont_filter``; ``later``, the same for a
-    time in future; ``part``, one that cannot be stored with a list; ``retry``, the page
-    again; ``wait`` for the last request of these."""
+    carries constants; ``shared``, one with a list; ``volatile``, with ``dont_filter``;
+    ``later``, the same for a time in future; ``part``, one that cannot be stored;
+    ``retry``, the page again; ``wait`` for the last request of these. In the place of a
+    page the downloader may answer with a request: ``redirect``, or ``retried``."""
     page: str = ""
 
 
@@ -61,25 +72,42 @@ class Program:
         if self.random.random() < 0.5:
             self._add(f"{ITEM} child", names, 1)
             self.pages[ITEM].insert(0, Op("volatile", f"{ITEM} child"))
+        child = Op(self.random.choice([*PLAIN, "volatile", "part"]), "start child")
+        self._add(child.page, names, 1)
+        self.starts = [
+            Op(self.random.choice(["link", "volatile"]), START),
+            Op("start item", ITEM),
+            *[child] * self.random.choice([0, 0, 1, 2]),
+        ]
         self.faults: dict[str, str] = {}
-        """Pages that go wrong once: their callbacks close the spider before they yield
-        anything (``ban``), or their processing breaks off."""
+        """Pages that go wrong once: their callbacks close the spider (``close``),
+        before they yield anything or at their end, or their processing breaks off."""
         for name in self.pages:
-            if name != ITEM and self.random.random() < 0.05:
-                kind = self.random.choice(["ban", "break"])
+            if name != ITEM and self.random.random() < 0.07:
+                kind = self.random.choice(["close", "break"])
                 self.faults[name] = f"{kind} {name}"
 
     def _add(self, name: str, links: list[str], depth: int) -> None:
         steps = self.pages[name] = []
-        kinds = ["item", "item", "link", "link", "alone"]
+        if depth == 0 and name != links[-1] and self.random.random() < 0.1:
+            further = links[links.index(name) + 1 :]  # so that it ends
+            steps.append(Op("redirect", self.random.choice(further)))
+            return
+        if 0 < depth < DEEPEST and self.random.random() < 0.1:
+            steps.append(Op("redirect", f"{name} target"))
+            self._add(f"{name} target", links, depth + 1)
+            return
+        kinds = ["item", "item", "link", "link", "alone", "shared"]
         if depth < DEEPEST:
             kinds += ["volatile", "volatile", "later", "part", "retry"]
         for number in range(self.random.randint(1, 5)):
             kind = self.random.choice(kinds)
             if kind == "item":
                 steps.append(Op(kind, f"{name} item {number}"))
-            elif kind in ("link", "alone"):
+            elif kind == "link":
                 steps.append(Op(kind, self.random.choice(links)))
+            elif kind in PLAIN:  # another callback may use the start page once
+                steps.append(Op(kind, self.random.choice(links[1:])))
             else:
                 child = f"{name} {kind} {number}"
                 self._add(child, links, depth + 1)
@@ -89,17 +117,18 @@ class Program:
 
     def expected(self) -> Counter[str]:
         """Return the items of a crawl that nothing disturbs."""
-        seen, left, items = {START}, [START, ITEM], Counter[str]()
+        seen = {op.page for op in self.starts if op.kind not in PLAIN}
+        left, items = [(op, False) for op in self.starts], Counter[str]()
         while left:
-            for op in self.pages[left.pop()]:
-                if op.kind == "item":
-                    items[op.page] += 1
-                elif op.kind in ("link", "alone"):
-                    if op.page not in seen:
-                        seen.add(op.page)
-                        left.append(op.page)
-                elif op.kind != "wait":
-                    left.append(op.page)
+            op, forced = left.pop()
+            if op.kind == "item":
+                items[op.page] += 1
+            elif op.kind != "wait":
+                if op.kind != "redirect":  # which has dont_filter as its page has
+                    forced = op.kind not in PLAIN
+                if forced or op.page not in seen:
+                    seen.update([] if forced else [op.page])
+                    left += [(step, forced) for step in self.pages[op.page]]
         return items
 
 
@@ -154,34 +183,46 @@ class _Feeds:
         return Part(entries={"items": items}, done=done)
 
 
+class BareSession(Session):
+    """Scrapy's side: what decides on requests, and nothing else."""
+
+    def __init__(self, slot_of: Callable[[Request], str]) -> None:
+        nothing: Any = SimpleNamespace(
+            inc_value=_nothing, took=_nothing, wake=_nothing, read_again=_nothing,
+            limited=False, starts_apart=False, start_requests="resume",
+            answering=None, works_on=CURRENT.set, slot_of=slot_of,
+        )  # fmt: skip
+        self.spider = SPIDER
+        self.settings = self.stats = self.order = self.slots = nothing
+        self.processing = self.access = nothing
+        self.registry = InFlightRegistry()
+        self.serializer = Serializer(SPIDER)
+        self.fingerprint = lambda request: request.url.encode()
+        self.growing = None
+        self._closed = False
+
+
 class Engine(CrawlEngine):
     """The engine in a store, without a crawl around it."""
 
     durable = True
     _filtered = True
 
-    def __init__(self, store: Path, clock: Any) -> None:
-        self._stats: Any = SimpleNamespace(inc_value=_nothing)
-        nothing: Any = SimpleNamespace(
-            idle=False, read_again=_nothing, took=_nothing, wake=_nothing
-        )
-        self.session: Any = SimpleNamespace(
-            spider=None,
-            registry=InFlightRegistry(),
-            slots=nothing,
-            comes_last=lambda _: False,
-            forget_links=_nothing,
-        )
-        self.session.registry.engine = self
+    def __init__(self, store: Path, session: BareSession, clock: Any) -> None:
+        self.session = session
+        self.session.engine = self.registry.engine = self
+        self._access, self._stats = session.access, session.stats
         self._unmarked = {}
-        self.failures = None
         self.commits_soon = False
-        self.run = self._access = nothing
+        self.failures = self.cookies = None
         self.memory = self._added = self._refused = None
         self._loose = Loose()
         self.frontier = Frontier(
             BloomFilter.open(store, capacity=1000), clock=clock, wall=clock
         )
+        notes = self.frontier.seen.notes
+        self.run = Run(notes, pending=len(self), again=False, stays=False)
+        self.starting = Starting(session, self.run, self.knows)
         self.outcomes = Outcomes(store)
         record = record_of(self.frontier)
         feeds: Any = _Feeds(record.get("items", {}))
@@ -198,7 +239,7 @@ class Engine(CrawlEngine):
     @property
     def registry(self) -> InFlightRegistry:
         """The requests in flight."""
-        return self.session.registry  # type: ignore[no-any-return]
+        return self.session.registry
 
     def _commit_soon(self) -> None:
         self.commits_soon = True
@@ -220,8 +261,10 @@ class Callback:
         self.in_flight = in_flight
         self.name = name
         self.steps = [*steps]
-        self.asked: object = None
-        """The last request that it has yielded, until it is done."""
+        self.last: int | None = None
+        """The last request that it has yielded."""
+        self.asked: int | None = None
+        """The request for which it waits, until that is done."""
 
 
 class Crawl:
@@ -240,14 +283,20 @@ class Crawl:
         self.faults = faults
         """Faults of the program that have not happened yet, in any process."""
         self.now = 0.0
-        self.engine = Engine(store, lambda: self.now)
+        self.session = BareSession(lambda _: chance.choice("ab"))
+        self.engine = Engine(store, self.session, lambda: self.now)
         self.registry = self.engine.registry
+        fingerprint = self.session.fingerprint
+        ours: Any = SimpleNamespace(
+            key_of=lambda request: (fingerprint(request), False), log=_nothing
+        )
+        self.acceptance = Acceptance(self.session, ours, ours)
+        self.acceptance._warned.add(_unstorable.__code__)
         self.refusing = Refusing(self.engine.frontier.store, chance, refusals)
         self.running: list[Callback] = []
         self.pending: set[int] = set()
         """Numbers of requests that are not done."""
         self.numbers = iter(range(1_000_000))
-        self.last = 0
         self.stopping = False
         self.out: list[Callable[[], object]] = []
         """What is left to do of a checkpoint that has begun."""
@@ -255,16 +304,22 @@ class Crawl:
         """What is being read on another thread."""
         if chance.random() < 0.5:
             self.engine.frontier._load = lambda *load: self.loads.append(load)
-        self._start()
+        access: Any = self.session.access
+        access.start_again, access.go_through = self._outputs, self._go_through
+        self._go_through(self.engine.starting.watch())
+        self.begin()
 
-    def run(self, kill: float) -> bool:
+    def run(self, kill: float, stop: float) -> bool:
         """Go on until nothing is left; return whether it was killed.
 
-        ``kill`` is the chance before each step. Not all before a kill is durable.
+        These are the chances of that, and of a stop in peace, before each step. Not all
+        before a kill is durable.
         """
         for _ in range(MOST_STEPS):
             if self.chance.random() < kill:
                 return True
+            if self.chance.random() < stop:
+                self.stopping = True
             if self.out and self.chance.random() < 0.3:
                 self.go_on()
             elif self.loads and self.chance.random() < 0.5:
@@ -295,7 +350,7 @@ class Crawl:
             self.out.clear()
             self.pending.clear()
             self.engine.read_again()
-            self._start()
+            self.engine.starting.restart()
 
     def load(self) -> None:
         """Read the next requests of a slot, or hand them over."""
@@ -310,20 +365,43 @@ class Crawl:
     @property
     def is_finished(self) -> bool:
         """Whether nothing is left for a further run."""
-        frontier = self.engine.frontier
-        return not (frontier.pending or frontier.waiting or frontier.unacked)
+        status = self.engine.status
+        return self.engine.starting.over and not status.left
 
     def close(self) -> None:
+        if self.start is not None:
+            self.start.close()
         self.engine.outcomes.close()
         self.engine.frontier.seen.close()
 
-    def _start(self) -> None:
-        self._ask(Op("link", START), None)
-        key = b"item 1"
-        if not self.engine.knows(key, exact=True):
-            item = StartItem(self.registry, key)
-            self.running.append(Callback(item, ITEM, self.program.pages[ITEM]))
-        self.begin()
+    # start()
+
+    async def _outputs(self) -> AsyncIterator[Request | str]:
+        async def start() -> AsyncIterator[Request | str]:
+            for op in self.program.starts:
+                await _turn()
+                yield ITEM if op.page == ITEM else _request(op)
+
+        return start()
+
+    def _go_through(self, outputs: AsyncIterator[Any]) -> None:
+        async def go() -> None:
+            async for output in outputs:
+                if isinstance(output, Request):
+                    self.acceptance.takes(output)
+                else:
+                    item: Any = CURRENT.get()
+                    self.running.append(Callback(item, ITEM, self.program.pages[ITEM]))
+
+        self.start: Coroutine[Any, Any, None] | None = go()
+        self._go_on_with_start()
+
+    def _go_on_with_start(self) -> None:
+        assert self.start is not None
+        try:
+            self.start.send(None)
+        except StopIteration:
+            self.start = None
 
     @property
     def ready(self) -> list[Callback]:
@@ -333,6 +411,10 @@ class Crawl:
     def step(self) -> bool:
         """Go on with anything; False if nothing is left."""
         ready = self.ready
+        starts = self.start is not None and not self.stopping
+        if starts and (not ready or self.chance.random() < 0.3):
+            self._go_on_with_start()
+            return True
         if not ready or self.chance.random() < 0.5:
             entry = None if self.stopping else self.engine.next()
             if entry is not None:
@@ -347,70 +429,92 @@ class Crawl:
         return True
 
     def _begin(self, entry: Any) -> None:
-        request = entry.attachment or request_of(*entry.payload.decode().split("#"))
+        request = entry.attachment or self.session.serializer.load(entry.payload)
         in_flight = self.registry.add(request, entry)
         name = request.meta["name"]
-        self.running.append(Callback(in_flight, name, self.program.pages[name]))
+        steps = self.program.pages[name]
+        retries = request.dont_filter or steps[0].kind != "redirect"
+        if retries and self.chance.random() < 0.1:
+            steps = [Op("retried", name)]
+        steps = self.chance.sample(steps, len(steps))  # another order in each run
+        self.running.append(Callback(in_flight, name, steps))
 
     def _go_on(self, callback: Callback) -> None:
-        in_flight = callback.in_flight
-        if (fault := self.program.faults.get(callback.name)) in self.faults:
+        in_flight, steps = callback.in_flight, callback.steps
+        fault = self.program.faults.get(callback.name, "")
+        early = fault.startswith("break") or not in_flight.begun
+        if fault in self.faults and (
+            not steps or (early and self.chance.random() < 0.4)
+        ):
             self.faults.remove(fault)
             self._end(callback, fault)
             return
-        if not callback.steps:
+        if not steps:
             self._end(callback)
             return
-        op = callback.steps.pop(0)
+        op = steps.pop(0)
+        CURRENT.set(in_flight)
         if op.kind == "item":
             if in_flight.takes_item():
-                self.engine.add_line(in_flight.outcome, (0, op.page.encode()))
+                self.session.take_item(None, [(0, op.page.encode())])
         elif op.kind == "wait":
-            callback.asked = self.last
+            callback.asked = callback.last
         else:
-            self._ask(op, in_flight)
+            self._ask(op, callback)
 
     def _end(self, callback: Callback, fault: str = "") -> None:
         in_flight = callback.in_flight
         self.running.remove(callback)
-        if type(in_flight) is StartItem:
-            self.registry.end_item(in_flight)
+        if in_flight.is_start_item:
             return
-        self.pending.discard(in_flight.request.meta["number"])
-        if fault.startswith("ban"):
+        self.pending.discard(in_flight.request.meta.get("number"))
+        if fault.startswith("close"):
             in_flight.closed_spider(ValueError("banned"), None)
             self.stopping = True
         in_flight.ended(complete=not fault.startswith("break"))
 
-    def _ask(self, op: Op, in_flight: InFlightRequest | None) -> None:
-        """Yield a request, as a callback or as ``start()``."""
-        plain = op.kind in ("link", "alone")
-        key = b"page " + op.page.encode()
-        if plain and self.engine.knows(key, exact=False):
-            return
-        number = self.last = next(self.numbers)
-        self.pending.add(number)
-        request = request_of(op.page, str(number))  # which differs in each process
-        request.dont_filter = not plain
-        if op.kind == "part":
-            request.cb_kwargs["shared"] = []
-        in_memory = op.kind in ("alone", "part")
-        accepted = Accepted(
-            request,
-            None if in_memory else f"{op.page}#{number}".encode(),
-            self.chance.choice("ab"),
-            None if type(in_flight) is StartItem else in_flight,
-            None if in_flight is None else in_flight.root,
-            [(key, False)] if plain else [],
-            op.kind == "retry",
-            self.now + 100 if op.kind == "later" else None,
-            of_start=in_flight is None,
-        )
-        self.engine.take(accepted)
+    def _ask(self, op: Op, callback: Callback) -> None:
+        """Yield a request, as a callback or as the downloader."""
+        request = _request(op, callback.in_flight)
+        number = request.meta["number"] = next(self.numbers)  # others in each process
+        if op.kind == "later":
+            request.meta[NOT_BEFORE] = self.now + 100
+        if op.kind in ANSWERS:
+            callback.in_flight.answered(request)
+            self.session.processing.answering = callback.in_flight
+        if self.acceptance.takes(request):
+            self.pending.add(number)
+            callback.last = number
+        self.session.processing.answering = None
 
 
-def request_of(name: str, number: str) -> Request:
-    return Request("data:,", meta={"name": name, "number": int(number)})
+def _request(op: Op, page: Any = None) -> Request:
+    """Return a request of a page, or of ``start()``."""
+    url = f"data:,{op.page}"
+    if op.kind in (*ANSWERS, "retry"):
+        request: Request = page.request.copy()
+        request.meta["name"] = op.page
+        if op.kind == "redirect":
+            return request.replace(url=url)
+        request.meta["retry_times"] = request.meta.get("retry_times", 0) + 1
+        return request.replace(dont_filter=True)
+    return Request(
+        url,
+        _unstorable if op.kind in IN_MEMORY else None,
+        cb_kwargs={"shared": []} if op.kind == "shared" else {},
+        meta={"name": op.page},
+        dont_filter=op.kind not in PLAIN,
+    )
+
+
+def _unstorable(_: object) -> None:
+    """Be no method of the spider, so that a request with it cannot be stored."""
+
+
+@coroutine
+def _turn() -> Iterator[None]:
+    """Let the crawl do something else."""
+    yield
 
 
 class Lost(NamedTuple):
@@ -419,23 +523,29 @@ class Lost(NamedTuple):
     missing: Counter[str]
     doubled: Counter[str]
     kills: int
+    stops: int
     refused: int
 
 
-def judged(seed: int, store: Path, kills: int = 4, refusals: int = 0) -> Lost:
-    """Do a program with kills at random steps, and compare its items."""
+def judged(
+    seed: int, store: Path, kills: int = 4, refusals: int = 0, stops: int = 2
+) -> Lost:
+    """Do a program with kills and stops at random steps, and compare its items."""
     program = Program(seed)
     chance = random.Random(f"{seed} crawl")
     faults = {*program.faults.values()}
-    killed = refused = 0
+    killed = stopped = refused = 0
     while True:
         crawl = Crawl(program, store, chance, faults, refusals)
-        kill = crawl.run(0.04 if killed < kills else 0.0)
+        kill = crawl.run(
+            0.04 if killed < kills else 0.0, 0.02 if stopped < stops else 0.0
+        )
         items = Counter(crawl.engine.feeds.items)
         crawl.close()
         killed += kill
+        stopped += crawl.stopping
         refused += crawl.refusing.refused
         if not kill and crawl.is_finished:
             break
     expected = program.expected()
-    return Lost(expected - items, items - expected, killed, refused)
+    return Lost(expected - items, items - expected, killed, stopped, refused)
