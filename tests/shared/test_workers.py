@@ -6,8 +6,16 @@ import re
 
 import pytest
 from scrapy import Spider
-from spiders.workers import All, FromATask, InMemory, InTwoSteps, Other
+from spiders.workers import (
+    All,
+    FromATask,
+    InMemory,
+    InMemoryForLong,
+    InTwoSteps,
+    Other,
+)
 from support.crawl import Crawl
+from support.engines import Redis
 from support.redis_server import RedisServer
 from support.site import Pages, graph
 
@@ -53,4 +61,20 @@ def test_nothing_between_a_refused_commit_and_the_next_partitions_counts_twice(
     (crawl.folder / "go").touch()
     worker.finish()
     assert sorted(crawl.site.requested) == ["/0", "/1"]
+    assert sorted(item["page"] for item in crawl.items()) == [0, 1]
+
+
+def test_a_start_request_in_memory_is_done_by_the_next_leader(
+    crawl: Crawl, redis: RedisServer
+) -> None:
+    crawl.starts, engine = ("/0", "/1"), crawl.engine
+    assert isinstance(engine, Redis)
+    leader = crawl.start(InMemoryForLong)
+    leader.until(crawl.items)
+    other = crawl.start(InMemoryForLong)
+    other.until(lambda: len(engine.owners) == 2)
+    leader.kill()
+    redis.end_leases("crawl")
+    (crawl.folder / "go").touch()
+    other.finish()
     assert sorted(item["page"] for item in crawl.items()) == [0, 1]

@@ -94,6 +94,19 @@ class InMemory(InTwoSteps):
         return super().second().replace(meta={"lock": Lock()})
 
 
+class InMemoryForLong(InMemory):
+    """Its ``start()`` ends before the second request does."""
+
+    async def start(self) -> Any:
+        yield Request(self.start_urls[0], dont_filter=True)
+        yield self.second()
+
+    async def parse(self, response: Response) -> Any:
+        if self.number(response):
+            await self.until_told()
+        yield {"page": self.number(response)}
+
+
 class FromATask(InTwoSteps):
     """A task beside the crawl has the second request."""
 
