@@ -1,7 +1,7 @@
 """The stop points of a crawl: they surround changes of files and of its own state.
 
-A project calls :func:`install` when its settings are read. Every point is passed twice,
-*before* and *after*: right before the step of its name, and right after.
+A forked process with ``STOP`` in its environment calls :func:`install` first. Every
+point is passed twice: right before the step of its name, and right after.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Stop points: places in a running crawl where the process is ended, or made to fail.
 
-For the process that crawls. A project has points put around its changes, see
+For the process that crawls. It has points put around its changes, see
 ``placing.py``; spiders and third-party components name points of their own. The
 environment chooses the stop:
 

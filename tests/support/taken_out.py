@@ -1,7 +1,7 @@
 """Protections taken out, for the controls: a judge must see that they are missing.
 
-The process that crawls calls such a function first; see :class:`crawls.Crawl`, and
-``before`` of :class:`support.crawl.Crawl`.
+The process that crawls calls such a function first: see ``before`` of
+:class:`support.crawl.Crawl`.
 """
 
 from __future__ import annotations
