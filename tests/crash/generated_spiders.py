@@ -7,17 +7,15 @@ those of stock Scrapy.
 
 from __future__ import annotations
 
-import abc
 import json
 import random
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from crawls import Stop
-from judging import Verdict, stopped
+from judging import Verdict
 from programs import (
     FEATURES,
     ON_DISK,
@@ -28,9 +26,7 @@ from programs import (
 )
 from spiders.generated import Generated
 from stock import Model, ask_scrapy
-from stop_points import outcomes_of
-from support.engines import DISK, Memory, Redis
-from support.redis_server import RedisServer
+from stop_points import crawled, on_redis, outcomes_of
 from table import Idiom
 from trial import OK, Fault, Outcome
 
@@ -86,6 +82,8 @@ class GeneratedSpiders(Fault):
     features: ClassVar[tuple[str, ...]]
     killed: ClassVar[int]
     """Crawls of a program that are killed."""
+    crawl: ClassVar[Callable[..., Verdict]]
+    """Crawls with some stops and to the end; without stops, lists the points."""
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         program = made(seed, self.features)
@@ -101,7 +99,7 @@ class GeneratedSpiders(Fault):
         rng = random.Random(seed)
         idiom = idiom_of(program)
         model = ask_scrapy(idiom)
-        first = self.crawl(idiom, model, [], folder)
+        first = self.crawl(folder, idiom, model, [])
         if first.complaints:
             return outcomes_of(first)
         found: list[Outcome] = []
@@ -110,7 +108,7 @@ class GeneratedSpiders(Fault):
         for each in (*stops, [Stop(point="here start")]):
             if len(found) == self.killed:
                 break
-            verdict = self.crawl(idiom, model, each, folder)
+            verdict = self.crawl(folder, idiom, model, each)
             found += outcomes_of(verdict)[-1:]
             if verdict.complaints:
                 break
@@ -120,25 +118,7 @@ class GeneratedSpiders(Fault):
         """The fingerprints of children are forgotten at a restart."""
         idiom, stops = idiom_of(WITH_CHILDREN), [Stop(point="here p0 2")]
         model, without = ask_scrapy(idiom), "waiting_for_pages"
-        return outcomes_of(self.crawl(idiom, model, stops, folder, without))
-
-    def crawl(
-        self,
-        idiom: Idiom,
-        model: Model,
-        stops: list[Stop],
-        folder: Path,
-        without: str | None = None,
-    ) -> Verdict:
-        """Crawl with these stops and to the end; without stops, list the points."""
-        with self.served(folder) as engine:
-            return stopped(
-                idiom, model, stops, engine=engine, without=without, place=folder
-            )
-
-    @abc.abstractmethod
-    def served(self, folder: Path) -> AbstractContextManager[Memory]:
-        """Return a context with an engine for a crawl."""
+        return outcomes_of(self.crawl(folder, idiom, model, stops, without))
 
 
 def stops_of(points: list[str], model: Model, rng: random.Random) -> list[Stop]:
@@ -163,10 +143,7 @@ class OnDisk(GeneratedSpiders):
     cases = 20
     killed = 2
     features = tuple(FEATURES)
-
-    def served(self, folder: Path) -> AbstractContextManager[Memory]:
-        del folder
-        return nullcontext(DISK)
+    crawl = staticmethod(crawled)
 
 
 class OnRedis(GeneratedSpiders):
@@ -177,8 +154,4 @@ class OnRedis(GeneratedSpiders):
     killed = 1
     needs = "redis-server"
     features = tuple(name for name in FEATURES if name not in ON_DISK)
-
-    @contextmanager
-    def served(self, folder: Path) -> Iterator[Memory]:
-        with RedisServer(folder / "redis") as server:
-            yield Redis(server)
+    crawl = staticmethod(on_redis)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from crawls import Stop
 from judging import Verdict, expected, stopped, undisturbed
@@ -57,6 +58,24 @@ def outcomes_of(verdict: Verdict) -> list[Outcome]:
     return ([OK] * (some - 1) + [outcome]) if some else []
 
 
+def crawled(
+    folder: Path,
+    idiom: Idiom,
+    model: Model,
+    stops: list[Stop],
+    without: str | None = None,
+    **options: Any,
+) -> Verdict:
+    """Crawl with a stop after the other, then to the end; see ``judging.py``."""
+    return stopped(idiom, model, stops, without=without, place=folder, **options)
+
+
+def on_redis(folder: Path, *crawl: Any) -> Verdict:
+    """Do so on a Redis, one worker after the other."""
+    with RedisServer(folder / "redis") as server:
+        return crawled(folder, *crawl, engine=Redis(server))
+
+
 def tried(
     idiom: Idiom,
     choose: Callable[[list[str]], Iterable[list[Stop]]],
@@ -75,7 +94,7 @@ def tried(
     points = stopped(idiom, model, []).points
     later = (None,) if idle is None else (idle, None)
     verdicts = [
-        stopped(idiom, model, stops, without=without, place=folder, later=later)
+        crawled(folder, idiom, model, stops, without, later=later)
         for stops in choose(points)
     ]
     return [outcomes_of(verdict)[-1] for verdict in verdicts if verdict.stopped]
@@ -159,25 +178,10 @@ class SharedIdioms(Fault):
             ])
             for _ in range(KILLS if requests else 0)  # else no site can kill a worker
         ]  # fmt: skip
-        return self.crawled(folder, idiom, model, stops)
+        return outcomes_of(on_redis(folder, idiom, model, stops))
 
     def control(self, folder: Path) -> list[Outcome]:
         """Only the worker that has logged in is logged in."""
         login, stops = load()["login"], [Stop(point="here logged in")] * KILLS
-        return self.crawled(folder, login, expected(login), stops, "keeping_cookies")
-
-    def crawled(
-        self,
-        folder: Path,
-        idiom: Idiom,
-        model: Model,
-        stops: list[Stop],
-        without: str | None = None,
-    ) -> list[Outcome]:
-        with RedisServer(folder / "redis") as server:
-            engine = Redis(server)
-            return outcomes_of(
-                stopped(
-                    idiom, model, stops, engine=engine, without=without, place=folder
-                )
-            )
+        verdict = on_redis(folder, login, expected(login), stops, "keeping_cookies")
+        return outcomes_of(verdict)

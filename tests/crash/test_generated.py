@@ -138,7 +138,7 @@ def test_a_program_that_has_failed(
     fault: OnDisk | OnRedis, found: Found, tmp_path: Path
 ) -> None:
     idiom = idiom_of(found.program)
-    verdict = fault.crawl(idiom, ask_scrapy(idiom), [*found.stops], tmp_path)
+    verdict = fault.crawl(tmp_path, idiom, ask_scrapy(idiom), [*found.stops])
     assert len(verdict.stopped) == len(found.stops)
     assert verdict.complaints == []
 
