@@ -163,20 +163,6 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     return Results(tmp_path_factory.mktemp("crawls"))
 
 
-ACTIVE = [
-    "follow",
-    "asynchronous",
-    "by_rules",
-    "kinds",
-    "unstorable",
-    "poet",
-    "poet_on_other",
-    "says_so",
-    "exact",
-    "url_length",
-    "depth",
-    "lower_order",
-]
 ASIDE = {
     "headers": "the REQUEST_FINGERPRINTER_CLASS may read values that a request",
     "rewrite": "spiders.links.Rewrite handles what spiders yield after",
@@ -185,6 +171,7 @@ ASIDE = {
     "depths": "DEPTH_STATS_VERBOSE is on",
     "scrapys_filter": "SCHEDULER or DUPEFILTER_CLASS is not bloomdupe's own",
 }
+ACTIVE = [name for name in CASES if name not in {*ASIDE, "offsite", "control_rewrite"}]
 COUNTED = (
     "dupefilter/filtered",
     "scheduler/enqueued",
