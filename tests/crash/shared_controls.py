@@ -8,7 +8,6 @@ from __future__ import annotations
 import signal
 
 from disturbed_crawl import DisturbedCrawl, Worker
-from redis_places import OneRedis
 from support import taken_out
 from support.crawl import Before
 
@@ -33,19 +32,20 @@ class ControlledCrawl(DisturbedCrawl):
         first.process.send(signal.SIGCONT)
         self._finish()
 
-    def memory(self, place: OneRedis) -> None:
+    def memory(self) -> None:
         """Redis goes back, so that it has forgotten pages that were done."""
         first = self._first(taken_out.fence)
-        written = place.server.written
+        server = self._place.server
+        written = server.written
         begun = len(self.crawl.engine.items(self.crawl.folder))
         self._allow(BEGUN)
         self._until(
             lambda: len(self.crawl.engine.items(self.crawl.folder)) > begun + BEGUN // 2
         )
         first.process.send(signal.SIGSTOP)
-        place.server.kill()
-        place.server.cut_back(*written)
-        place.server.start()
+        server.kill()
+        server.cut_back(*written)
+        server.start()
         first.process.send(signal.SIGCONT)
         self._finish()
 

@@ -57,21 +57,17 @@ class SharedCrawls(Fault):
 
     def control(self, folder: Path) -> list[Outcome]:
         """Without fencing."""
-        return self._without(lambda crawl, _: crawl.fence())(folder)
+        return self._without(ControlledCrawl.fence, folder)
 
     def _without(
-        self, script: Callable[[ControlledCrawl, OneRedis], None]
-    ) -> Callable[[Path], list[Outcome]]:
-        """Return a control in which something is taken out."""
-
-        def control(folder: Path) -> list[Outcome]:
-            # One link leads to each page: if it is lost, so is the page.
-            program = shared_program(0, FEW, across=0)
-            with self._opened(folder, program) as (crawl, place):
-                controlled = ControlledCrawl(crawl, place, program, Random(0), doubled)
-                return [self._judged(controlled, lambda: script(controlled, place))]
-
-        return control
+        self, script: Callable[[ControlledCrawl], None], folder: Path
+    ) -> list[Outcome]:
+        """Crawl as a script of a control does, in which something is taken out."""
+        # One link leads to each page: if it is lost, so is the page.
+        program = shared_program(0, FEW, across=0)
+        with self._opened(folder, program) as (crawl, place):
+            controlled = ControlledCrawl(crawl, place, program, Random(0), doubled)
+            return [self._judged(controlled, partial(script, controlled))]
 
     @contextmanager
     def _opened(
@@ -114,4 +110,4 @@ class ReturnedCrawls(SharedCrawls):
 
     def control(self, folder: Path) -> list[Outcome]:
         """Without steps, nobody notices that it has gone back."""
-        return self._without(ControlledCrawl.memory)(folder)
+        return self._without(ControlledCrawl.memory, folder)
