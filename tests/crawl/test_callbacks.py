@@ -6,13 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import msgpack  # type: ignore[import-untyped]
 import pytest
 from scrapy import Request, Spider
 from scrapy.http.request import NO_CALLBACK
 
 from bloomdupe.errors import UnserializableError
-from bloomdupe.requests.layout import changed
 from bloomdupe.requests.serializer import Serializer
 
 URL = "http://a.example/"
@@ -98,26 +96,6 @@ def test_any_other_function_is_refused(name: str) -> None:
         with pytest.raises(UnserializableError) as caught:
             Serializer(spider).dump(request)
         assert words in str(caught.value)
-
-
-# Bytes of other people
-
-
-HOSTILE: dict[str, Any] = {
-    "method of all spiders": ["close", [], {}],
-    "constructor": ["__init__", [], {}],
-    "no method": ["os.system", ["true"], {}],
-    "list": ["got", [], {"a": []}],
-    "too many": ["got", [], {}, 1],
-    "number": 7,
-}
-
-
-@pytest.mark.parametrize("case", HOSTILE)
-def test_bytes_name_nothing_else(case: str) -> None:
-    payload = changed(msgpack.packb(["\x04a.example/"]), callback=HOSTILE[case])
-    with pytest.raises(UnserializableError):
-        Serializer(Many()).load(payload)
 
 
 def test_an_attribute_of_the_spider_that_changes_does_not_name_a_callback() -> None:
