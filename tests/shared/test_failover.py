@@ -36,7 +36,7 @@ def test_each_item_is_there_once_after_a_failover(
         crew = [crawl.start(All) for _ in range(2)]
         crew[0].until(lambda: len(site.log) > done + 40)
         # A worker that only just starts is refused while its Redis is away.
-        crew[1].until(lambda: "This is worker" in crew[1].log)
+        crew[1].until_logged("This is worker")
         sentinel.kill_master()
         site.release()
         for worker in crew:
