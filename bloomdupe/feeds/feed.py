@@ -96,7 +96,7 @@ class Feed:
         self._end = 0 if self.file is None else self.file.end
 
     def add(self, line: bytes) -> None:
-        """Add the line of a acknowledged item."""
+        """Add the line of an acknowledged item."""
         if self._new_file is None:
             line = self._head_for(self._open()) + line
         elif not self._end and not self._block:  # it was stored empty

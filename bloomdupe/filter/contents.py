@@ -97,7 +97,7 @@ class Contents:
     ``blocks``            blocks stored
     ``journal_end``      sequence number of the next journal entry
     ``journal_entries``  entries in the journal
-    ``exact``            identities exact
+    ``exact``            identities of exact keys
     ``notes``            a small object of the caller's own
     """
 
@@ -406,7 +406,7 @@ class FilterInfo:
     expected_loss: float
     """Calculated: new keys called seen so far."""
     exact_keys: int
-    """Keys exact."""
+    """Exact keys."""
     disk_bytes: int
     """Size of the store's data file."""
     layers: Sequence[dict[str, Any]]

@@ -258,7 +258,7 @@ class DisturbedCrawl:
         """Wait until they have joined: a worker is refused while Redis is away."""
         self._until(lambda: all(worker.joined for worker in workers))
 
-    # InFlightRegistry
+    # Leases
 
     def _until(self, condition: Callable[[], object]) -> None:
         """Wait; meanwhile the leases of workers that have ended run out."""

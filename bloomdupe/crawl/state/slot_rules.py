@@ -52,7 +52,7 @@ LONGEST_HOLD = 300.0
 
 MOST_FAILURES = 5
 """Failures in a row after which a slot backs off. It is fewer if ``RETRY_TIMES`` is
-less, so that the slot backs off before a request can be given up. """
+less, so that the slot backs off before a request can be given up."""
 PATIENCE = 3
 """Probes that may fail after backoffs of the greatest length. Then the slot is marked
 down: it does not back off any more, and each of its requests gets the tries that Scrapy
