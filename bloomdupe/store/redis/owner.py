@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MOST = 2_000
 """Arguments of one call in the script: Lua's stack holds 8,000."""
-LONGEST_BLOCK = 8
+LONGEST_BLOCK = 7
 """Leases for which a worker that commits nothing may have a heartbeat."""
 A_LEASE = 4
 """Heartbeats in the time of a lease."""
