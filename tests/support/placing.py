@@ -39,7 +39,7 @@ PREPARE = (
 list are found there."""
 
 FILES = ("pwrite", "truncate", "ftruncate", "fsync", "fdatasync", "rename", "replace")
-"""Functions of ``os`` that change files."""
+"""Functions of ``os`` that change files. A Mac has no ``fdatasync``."""
 
 
 def install() -> None:
@@ -55,7 +55,7 @@ def install() -> None:
     ):
         around = functools.partial(points.around, label, raises=False)
         _wrap(resolve_name(owner), method, lambda call, *_, do=around: do(call))
-    for name in FILES:
+    for name in filter(functools.partial(hasattr, os), FILES):
         _wrap(os, name, functools.partial(_changed, points, name))
     for owner, method in PREPARE:
         name = owner.partition(":")[2]
