@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import shutil
+from contextlib import suppress
 from datetime import datetime, timezone
 from itertools import islice
 from pathlib import Path
@@ -155,12 +156,17 @@ class Deliveries:
 
         If the exporter fails for one of them, the delivery fails.
         """
-        slot.start_exporting()
-        exporter: Any = slot.exporter
-        for end, data in items:  # noqa: B007 - the last position is returned
-            exporter.export_item(unpack(data))
-            slot.itemcount += 1
-        slot.finish_exporting()
+        try:
+            slot.start_exporting()
+            exporter: Any = slot.exporter
+            for end, data in items:  # noqa: B007 - the last position is returned
+                exporter.export_item(unpack(data))
+                slot.itemcount += 1
+            slot.finish_exporting()
+        except BaseException:
+            if isinstance(slot.storage, Target):
+                slot.storage.discard()
+            raise
         return end
 
 
@@ -197,6 +203,7 @@ class Target:
         self._beside = self._place.with_name(f".{self._place.name}.part")
         self._base, self.start = 0, start
         self._ends: list[list[Any]] = []
+        self._file: IO[bytes] | None = None
         if empty_before or not self._place.exists():
             return
         now = _end_of(self._place)
@@ -209,7 +216,7 @@ class Target:
         """Open the file beside the place, for writing."""
         make_directory(self._place.parent)
         self._beside.unlink(missing_ok=True)
-        file = self._beside.open("xb")
+        self._file = file = self._beside.open("xb")
         if self._place.exists():
             shutil.copymode(self._place, self._beside)
             with self._place.open("rb") as before:
@@ -217,6 +224,13 @@ class Target:
                 while data := before.read(min(left, 1 << 18)):
                     left -= file.write(data)
         return file
+
+    def discard(self) -> None:
+        """Close and remove the file: the export has failed, perhaps for a full disk."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+            self._beside.unlink()
 
     def prepare(self, file: IO[bytes]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Sync the file; return what is to be known before :meth:`store`, and after."""

@@ -195,6 +195,7 @@ def test_an_item_that_fails_in_one_exporter_reaches_the_other_feeds(
     run = crawl.run(NotForJson, FEEDS=bad | feeds(["csv", "marshal"]), status=1)
     assert "not callable" in run.log
     assert "Error storing the feed (63 items) in: items.json" in run.log
+    assert not [*crawl.folder.glob(".*.part")]
     for name in ("items.csv", "items.marshal"):
         assert read(crawl.folder / name) == ITEMS
 
