@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from argparse import ArgumentParser, Namespace
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe._version import __version__
@@ -126,7 +127,7 @@ def run(options: Namespace) -> int:
         with progress_reported():
             if verb.on:
                 options.job = _job_for(verb, options.store)
-            answer = verb.run(options)
+            answer: Answer = resolve_name(f"bloomdupe.cli.{verb.action}")(options)
             # A reader such as `head` may stop at any line: the changes are made, and
             # the exit code reports them all the same.
             say_all(_lines(answer, json_=options.json))

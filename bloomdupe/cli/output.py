@@ -67,22 +67,19 @@ def warn(line: str) -> None:
 def progress_reported() -> Iterator[None]:
     """Print how far a long task is, such as the check of a store, in a terminal."""
     logger, handler = logging.getLogger("bloomdupe.store.progress"), _ToTerminal()
-    level, propagate = logger.level, logger.propagate
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
     logger.addHandler(handler)
+    if sys.stderr is not None and sys.stderr.isatty():
+        logger.setLevel(logging.INFO)
     try:
         yield
     finally:
         logger.removeHandler(handler)
-        logger.setLevel(level)
-        logger.propagate = propagate
+        logger.setLevel(logging.NOTSET)
 
 
 class _ToTerminal(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        if _in_terminal():
-            warn(record.getMessage())
+        warn(record.getMessage())
 
 
 def flush() -> None:
@@ -101,10 +98,6 @@ def flush() -> None:
         os.close(nowhere)
         if not isinstance(error, BrokenPipeError):
             raise _unwritten(error) from error
-
-
-def _in_terminal() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def _shown(line: str, file: TextIO) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it: 128 and the number of SIGINT."""
@@ -31,13 +29,13 @@ class Answer(NamedTuple):
 
 
 class Verb(NamedTuple):
-    """A verb. Its function is imported when it is called, with all that it needs."""
+    """A verb."""
 
     name: str
     action: str
-    """Module and function; the function takes the parsed options, in which ``job`` is
-    the job that ``store`` names. It raises
-    :class:`~bloomdupe.errors.BloomDupeError`.
+    """Module and function, which is imported when it is called. It takes the parsed
+    options, in which ``job`` is the job that ``store`` names, and returns an
+    :class:`Answer`, or raises :class:`~bloomdupe.errors.BloomDupeError`.
     """
     on: tuple[str, ...]
     """What it may be called on; none: it has no argument ``store``."""
@@ -49,15 +47,6 @@ class Verb(NamedTuple):
     """Names of all but ``store``, which comes before them, and ``--json``."""
     store_required: bool = True
     """Whether the store must be named, even if the project has a JOBDIR."""
-
-    @property
-    def run(self) -> Callable[[Namespace], Answer]:
-        """The function."""
-        module, _, name = self.action.partition(".")
-        found: Callable[[Namespace], Answer] = getattr(
-            import_module(f"bloomdupe.cli.{module}"), name
-        )
-        return found
 
 
 OPTIONS: dict[str, str | dict[str, Any]] = {

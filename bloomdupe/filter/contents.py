@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Changes, Store
 
     Counts: TypeAlias = Sequence[tuple[Geometry, int]]
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 logger = logger_of(__name__)
 
 RECORD = "filter"
+FIELDS = {
+    "layers", "swept", "blocks", "journal_end", "journal_entries", "exact", "notes",
+}  # fmt: skip
 
 MAX_PENDING = 10_000
 """New keys after which a checkpoint happens by itself."""
@@ -71,6 +75,16 @@ def empty_record(parameters: Parameters, journal_end: int = 0) -> dict[str, Any]
         "exact": 0,
         "notes": {},
     }
+
+
+def stored_record(snapshot: Snapshot) -> dict[str, Any]:
+    """Return the record of a filter; refuse one that is missing, or lacks a field."""
+    record = snapshot.record(RECORD)
+    if record is None:
+        raise snapshot.damaged("the record of the filter is missing")
+    if lacking := sorted(FIELDS - record.keys()):
+        raise snapshot.damaged(f"the record of the filter lacks {', '.join(lacking)}")
+    return record
 
 
 def counts_of(record: dict[str, Any]) -> Counts:
@@ -133,9 +147,7 @@ class Contents:
 
     def _restore(self, store: Store) -> None:
         with store.snapshot() as snapshot:
-            record = snapshot.record(RECORD)
-            if record is None:
-                raise store.damaged("the record of the filter is missing")
+            record = stored_record(snapshot)
             snapshot.expect_entries(BLOCKS, record["blocks"])
             snapshot.expect_entries(JOURNAL, record["journal_entries"])
             snapshot.expect_entries(EXACT, record["exact"])

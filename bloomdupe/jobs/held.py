@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.added_requests import add_request
 from bloomdupe.crawl.state.failures import stored_failures
-from bloomdupe.crawl.state.rules import rules_of
-from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import count_pending, portions
 from bloomdupe.frontier.sent_request import SentRequest, partition_of
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bloomdupe.crawl.state.failures import Failure
-    from bloomdupe.crawl.state.rules import Rules
+    from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.jobs.listed import Selection
     from bloomdupe.jobs.project import Project
@@ -85,11 +83,6 @@ class HeldJob:
         """Closes the stores, without uncommitted changes."""
 
     @classmethod
-    def open(cls, path: Path, project: Project | None) -> Self:
-        """Open the job in a directory."""
-        return cls._with(BloomFilter.open(path), path, project)
-
-    @classmethod
     def begun(cls, path: Path, project: Project) -> Self:
         """Begin a job in an empty directory."""
         from bloomdupe.crawl.engines.crawl_job import CrawlJob
@@ -98,15 +91,7 @@ class HeldJob:
         given = project.settings.copy()
         given.set("JOBDIR", str(path.parent), "cmdline")
         job = CrawlJob(JobSettings.read(given), project.spider, project.fingerprinter)
-        return cls._with(job.open_filter(), path, project)
-
-    @classmethod
-    def _with(cls, seen: BloomFilter, path: Path, project: Project | None) -> Self:
-        with ExitStack() as undo:
-            undo.callback(seen.close)
-            job = cls([seen], project, rules_of(path))
-            undo.pop_all()
-        return job
+        return cls([job.open_filter()], project, Rules())
 
     @property
     def project(self) -> Project:

@@ -53,15 +53,8 @@ def store_at(named: str, *, new: bool = False) -> Path:
     if _is_store(directory):
         return directory
     if not new or PLACEHOLDER in named:
-        raise _no_job(directory)
+        raise StoreError(f"{directory}: there is no bloomdupe store{_hint(directory)}")
     return directory if directory.name == "bloomdupe" else inside
-
-
-def jobs_at(named: str) -> list[Path]:
-    """Return the JOBDIRs in the named directory by name, unless it is a job itself."""
-    directory = _checked(named)
-    is_one = _is_job(directory) or _is_store(directory)
-    return [] if is_one or not directory.is_dir() else _jobs(directory)
 
 
 def _checked(named: str) -> Path:
@@ -96,13 +89,6 @@ def _is_job(path: Path) -> bool:
     return False
 
 
-def _jobs(directory: Path) -> list[Path]:
-    try:
-        return list(_jobs_in(directory, depth=2))
-    except OSError as error:
-        raise StoreError(f"{directory}: {error.strerror}") from error
-
-
 def _jobs_in(directory: Path, depth: int) -> Iterator[Path]:
     for inside in sorted(directory.iterdir()):
         if _is_job(inside):
@@ -112,12 +98,8 @@ def _jobs_in(directory: Path, depth: int) -> Iterator[Path]:
                 yield from _jobs_in(inside, depth - 1)
 
 
-def _no_job(path: Path) -> StoreError:
-    """Return the error for a path without a store, with the path that may be meant."""
-    return StoreError(f"{path}: there is no bloomdupe store{_hint(path)}")
-
-
 def _hint(path: Path) -> str:
+    """Say what may be meant by a path without a store."""
     if any((path / name).exists() for name in SCRAPYS):
         return (
             f". It is a JOBDIR of Scrapy's own scheduler: `bloomdupe import {path}"
@@ -156,8 +138,14 @@ class JobOnDisk(Job):
 
     @property
     def jobs_within(self) -> list[Path]:
-        """Whether its directory has jobs in it, and is none itself."""
-        return jobs_at(self.named)
+        """JOBDIRs in the named directory, if it is no job; by name."""
+        directory = _checked(self.named)
+        if _is_job(directory) or _is_store(directory) or not directory.is_dir():
+            return []
+        try:
+            return [*_jobs_in(directory, depth=2)]
+        except OSError as error:
+            raise StoreError(f"{directory}: {error.strerror}") from error
 
     @property
     def shown(self) -> str:
@@ -217,9 +205,9 @@ class JobOnDisk(Job):
         path = self.new_directory if begin else self.directory
         if begin and project is not None and not Directory(path).exists():
             return HeldJob.begun(path, project)
-        job = HeldJob.open(path, project)
         with ExitStack() as undo:
-            undo.callback(job.close)
+            seen = undo.enter_context(BloomFilter.open(path))
+            job = HeldJob([seen], project, rules_of(path))
             AddedRequests(job.frontier, job.add_one).take_all()
             undo.pop_all()
         return job

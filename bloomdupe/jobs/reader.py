@@ -13,7 +13,7 @@ from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.state.failures import digest_of, page_of, stored_failures
 from bloomdupe.errors import BloomDupeError, StoreError
 from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.filter.contents import info_of_records
+from bloomdupe.filter.contents import info_of_records, stored_record
 from bloomdupe.filter.parameters import is_url
 from bloomdupe.frontier.pending_requests import (
     PendingRequest,
@@ -75,7 +75,7 @@ class JobReader:
                 return seen.info(), seen.identity, None
         now, life = time(), job.life()
         with self._snapshots() as (stores, snapshots):
-            records = [*map(_record_of_filter, snapshots)]
+            records = [*map(stored_record, snapshots)]
             filter_ = info_of_records(job.shown, stores, records)
             identity = stores[0].header.get("identity", {})
             if snapshots[0].record("frontier") is None:
@@ -151,13 +151,6 @@ def _failures(snapshots: list[Snapshot]) -> list[Failure]:
     found = chain.from_iterable(map(stored_failures, snapshots))
     left = [one for _, one in found if not one.waiting]
     return sorted(left, key=lambda one: -one.time)
-
-
-def _record_of_filter(snapshot: Snapshot) -> dict[str, Any]:
-    record = snapshot.record("filter")
-    if record is None:
-        raise snapshot.damaged("the record of the filter is missing")
-    return record
 
 
 def _counts(

@@ -13,6 +13,8 @@ from support.jobs import Verb
 from support.monitored_jobs import monitored_job
 
 from bloomdupe import BloomFilter
+from bloomdupe.store.format import META, meta_records
+from bloomdupe.store.store import Part
 
 
 @pytest.fixture
@@ -107,6 +109,22 @@ def test_a_store_that_is_no_crawls_is_refused(verb: Verb, tmp_path: Path) -> Non
         answer = verb(*words)
         assert (answer.code, answer.out) == (1, "")
         assert said in answer.err
+
+
+def test_a_record_of_the_filter_that_lacks_a_field_is_damage(
+    verb: Verb, tmp_path: Path
+) -> None:
+    with BloomFilter.open(tmp_path / "job/bloomdupe", 100) as seen:
+        store, record = seen.share_store(), seen.record("filter")
+        assert store is not None
+        assert record is not None
+        del record["notes"]
+        store.commit(Part(changes={META: meta_records({"filter": record})}))
+    for words in (["info", "job"], ["check", "job", URL]):
+        answer = verb(*words)
+        assert (answer.code, answer.out) == (1, "")
+        assert "the record of the filter lacks notes" in answer.err
+        assert answer.err.count("\n") == 1
 
 
 # In a crawl
