@@ -42,6 +42,7 @@ START = "p0"
 ITEM = "start item"
 DEEPEST = 3
 MOST_STEPS = 20_000
+MOST_RUNS = 200
 PLAIN = ("link", "alone", "shared")
 IN_MEMORY = ("alone", "shared", "part")
 ANSWERS = ("redirect", "retried")
@@ -535,7 +536,7 @@ def judged(
     chance = random.Random(f"{seed} crawl")
     faults = {*program.faults.values()}
     killed = stopped = refused = 0
-    while True:
+    for _ in range(MOST_RUNS):
         crawl = Crawl(program, store, chance, faults, refusals)
         kill = crawl.run(
             0.04 if killed < kills else 0.0, 0.02 if stopped < stops else 0.0
@@ -546,6 +547,6 @@ def judged(
         stopped += crawl.stopping
         refused += crawl.refusing.refused
         if not kill and crawl.is_finished:
-            break
-    expected = program.expected()
-    return Lost(expected - items, items - expected, killed, stopped, refused)
+            expected = program.expected()
+            return Lost(expected - items, items - expected, killed, stopped, refused)
+    raise AssertionError("it is never finished")
