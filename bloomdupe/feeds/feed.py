@@ -54,8 +54,7 @@ class Feed:
     ``file``    see :class:`~bloomdupe.feeds.file.FeedFile`; null if it is not there
                 yet
     ``number``  of its piece among the records in ``lines``
-    ``header``  line at the head of the file (CSV), as Latin-1 text
-    ``fields``  its columns
+    ``fields``  its columns (CSV)
     ``options`` see :func:`~bloomdupe.feeds.feed_format.options_of`
     ``done``    true if it was complete, and the present run does not have it
     """
@@ -75,10 +74,9 @@ class Feed:
         self._here, self._lines = access.here, lines
         self.file = self._begun = known.file
         self._overwrite = bool(options.get("overwrite", False)) and not known.ours
-        self._format = Format(partial(access.new_exporter, slot), options["fields"])
-        if known.record is not None:
-            slot.itemcount = known.record["items"]
-            self._format.resume(known.record["header"], known.record["fields"])
+        record = known.record or {"items": 0, "fields": None}
+        slot.itemcount = record["items"]
+        self._format = Format(partial(access.new_exporter, slot), record["fields"])
         self.encode = self._format.encode
 
     @property
@@ -123,7 +121,6 @@ class Feed:
             "items": self._items,
             "file": self._new_file and {"base": self._new_file.base, "size": self._end},
             "number": self.number,
-            "header": self._format.header,
             "fields": self._format.fields,
             "options": self._options,
         }

@@ -17,7 +17,7 @@ from scrapy.extensions.feedexport import (
     StdoutFeedStorage,
 )
 
-from bloomdupe.inside_scrapy.feed_exporter import restore_columns, write_columns
+from bloomdupe.inside_scrapy.feed_exporter import write_columns
 from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
@@ -34,50 +34,37 @@ SHAPE = ("format", "fields", "encoding", "indent", "item_export_kwargs")
 class Format:
     """The lines of an exporter, with the line at the head of each file (CSV).
 
-    ``build`` makes an exporter that writes to a file, ``given`` are the columns in the
-    settings.
+    ``build`` makes an exporter that writes to a file, ``fields`` are the columns that
+    an earlier run has fixed.
     """
 
     def __init__(
-        self, build: Callable[[BytesIO], BaseItemExporter], given: object
+        self, build: Callable[[BytesIO], BaseItemExporter], fields: Any
     ) -> None:
         self._build = build
-        self._given = plain(given)
         self._sink = BytesIO()
         self._exporter: BaseItemExporter | None = None
-        self.fields: Any = None
+        self.fields = fields
         """The columns of a CSV file: a list, a mapping or None."""
-        self.header: str | None = None
-        """The line with their names, as Latin-1; None if it is not known yet."""
+        self.head = b""
+        """Bytes at the beginning of a file; for CSV known after the first item only."""
 
     def encode(self, item: object) -> bytes:
         """Return an item as the bytes of its line in the file."""
-        exporter = self._exporter or self._begin()
+        exporter = self._exporter or self._begin(item)
         try:
-            if isinstance(exporter, CsvItemExporter) and self.header is None:
-                write_columns(exporter, item)
-                self.header = self._take().decode("latin-1")
-                self.fields = plain(exporter.fields_to_export)
             exporter.export_item(item)
         finally:  # no part of an item that fails may precede the next item
             line = self._take()
         return line
 
-    @property
-    def head(self) -> bytes:
-        """Bytes at the beginning of a file; for CSV known after the first item only."""
-        return (self.header or "").encode("latin-1")
-
-    def resume(self, header: str | None, fields: object) -> None:
-        """Keep the columns that an earlier run has fixed."""
-        self.header, self.fields = header, fields
-
-    def _begin(self) -> BaseItemExporter:
+    def _begin(self, item: object) -> BaseItemExporter:
+        self._sink = BytesIO()  # an exporter that has failed closes the last one
         exporter = self._build(self._sink)
         exporter.start_exporting()
-        if isinstance(exporter, CsvItemExporter) and self.header is not None:
-            restore_columns(exporter, self.fields, found=self._given is None)
-            self._take()
+        if isinstance(exporter, CsvItemExporter):
+            write_columns(exporter, item, self.fields)
+            self.head, self.fields = self._take(), plain(exporter.fields_to_export)
         self._exporter = exporter
         return exporter
 

@@ -106,19 +106,16 @@ class FeedExporterAccess(feedexport.FeedExporter):
         )
 
 
-def write_columns(exporter: CsvItemExporter, item: object) -> None:
-    """Let an item fix the columns, and write the line with their names."""
+def write_columns(exporter: CsvItemExporter, item: object, known: Any) -> None:
+    """Write the line with the names of the columns.
+
+    They are those in the settings; if there are none, those that are ``known`` from an
+    item of an earlier run, or else those of this item.
+    """
+    found = known and not exporter.fields_to_export
+    if found:
+        exporter.fields_to_export = known
     exporter._headers_not_written = False
     exporter._write_headers_and_set_fields_to_export(item)
-
-
-def restore_columns(exporter: CsvItemExporter, fields: Any, *, found: bool) -> None:
-    """Set the columns that an earlier run has fixed, and write their line again.
-
-    ``found`` says that they came from an item, and not from the settings.
-    """
-    exporter._headers_not_written = False
-    exporter.fields_to_export = fields
-    if fields:
-        exporter._write_headers_and_set_fields_to_export(None)
-    exporter._autodetected_fields = found
+    if found:
+        exporter._autodetected_fields = True

@@ -21,8 +21,8 @@ OPTIONS: dict[str, Any] = {
     "batch_item_count": 0,
 }
 TEXT = b"a line of the stranger\n"
-FEED = {"uri": "mine", "number": 0, "items": 1, "header": None}
-FEED |= {"fields": None, "options": options_of(OPTIONS)}
+FEED = {"uri": "mine", "number": 0, "items": 1, "fields": None}
+FEED |= {"options": options_of(OPTIONS)}
 
 
 def planted(folder: Path, path: str, *, finished: bool) -> StoredFeeds:
