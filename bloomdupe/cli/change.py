@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.project import Project
 
 
+UNDO = "`bloomdupe block --undo` deletes a rule"
+
+
 def add(options: Namespace) -> Answer:
     """Add requests that the job has not seen."""
     check_named(options)
@@ -115,16 +118,14 @@ def _lines_of(added: Added) -> Iterator[str]:
         yield f"{handed} handed to the running crawl, which logs what it adds"
     if added.taken_in or not added.handed_over:
         yield f"{added.taken_in:,} pending now"
-    if added.seen:
-        yield f"{plural(added.seen, 'was', 'were')} seen before: skipped"
-    if added.waited:
-        yield f"{plural(added.waited, 'was', 'were')} pending already: not added"
-    if added.unseen:
-        never = plural(added.unseen, "was", "were")
-        yield f"{never} never seen: use `bloomdupe add`"
-    if added.blocked:
-        blocked = plural(added.blocked, "is", "are")
-        yield f"{blocked} blocked: `bloomdupe block --undo` deletes a rule"
+    for number, one, many, result in (
+        (added.seen, "was", "were", "seen before: skipped"),
+        (added.waited, "was", "were", "pending already: not added"),
+        (added.unseen, "was", "were", "never seen: use `bloomdupe add`"),
+        (added.blocked, "is", "are", f"blocked: {UNDO}"),
+    ):
+        if number:
+            yield f"{plural(number, one, many)} {result}"
     if added.problems.count:
         yield f"{added.problems.count:,} could not be read:"
         yield from added.problems.lines()

@@ -11,8 +11,6 @@ from bloomdupe.cli.verbs import INTERRUPTED, Answer
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import SettingError, StoreError
 from bloomdupe.filter.parameters import is_url
-from bloomdupe.moving.collecting import Collecting
-from bloomdupe.moving.delivering import deliver
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -98,7 +96,6 @@ def import_job(options: Namespace) -> Answer:
 
 @contextmanager
 def _source(name: str, project: Project) -> Iterator[ScrapyJob | RedisJob]:
-    from bloomdupe.filter.parameters import is_url
     from bloomdupe.moving.scrapy_job import ScrapyJob
     from bloomdupe.store.lmdb.lmdb_store import Directory
 
@@ -140,6 +137,8 @@ def collect(options: Namespace) -> Answer:
             "the feeds of a job in a directory have places of their own: DIRECTORY,"
             " --follow, --delete and --rest are for a crawl on Redis"
         )
+    from bloomdupe.moving.delivering import deliver
+
     found = deliver(options.job, options.project_settings, options.feed)
     rows = (
         (
@@ -156,9 +155,11 @@ def collect(options: Namespace) -> Answer:
 
 def _collect(options: Namespace) -> Answer:
     """Write the output in Redis into files."""
+    from bloomdupe.moving.collecting import Collecting
+
     interrupted = False
     with Collecting(
-        options.job.url,
+        options.store,
         Path(options.directory),
         options.project_settings,
         delete=options.delete,

@@ -119,38 +119,33 @@ def _on_redis(view: View, workers: dict[str, Any]) -> Iterator[Figure]:
 
 
 GOES_ON = "Run the same command again: it goes on."
-REMEDIES = {
-    states.STOPPED: GOES_ON,
-    states.KILLED: GOES_ON,
+STATES = {
+    states.RUNNING: (GOOD, ""),
+    states.FINISHED: (GOOD, ""),
+    states.STOPPED: (WARN, GOES_ON),
+    states.KILLED: (BAD, GOES_ON),
     states.SILENT: (
+        BAD,
         "A callback, a pipeline or an extension does not return. Nothing is lost if you"
-        f" kill the process. {GOES_ON}"
+        f" kill the process. {GOES_ON}",
     ),
-    states.NOT_BEGUN: "It begins with the first run.",
+    states.NOT_BEGUN: ("", "It begins with the first run."),
 }
+"""Kinds of states, and remedies; others are neither good nor bad, and need none."""
 NO_WORKER = (
     "No worker is alive: the last hang, or were killed. Nothing is lost if you kill"
     " them. Start workers again: they go on."
 )
 
 
-KINDS = {
-    states.RUNNING: GOOD,
-    states.FINISHED: GOOD,
-    states.SILENT: BAD,
-    states.KILLED: BAD,
-    states.STOPPED: WARN,
-}
-
-
 def kind_of(view: View) -> str:
     """Return the kind of the state of a job; nothing if it is neither good nor bad."""
-    kind = KINDS.get(view.state.name, "")
+    kind, _ = STATES.get(view.state.name, ("", ""))
     return WARN if view.all_unavailable and kind == GOOD else kind
 
 
-def remedy_of(view: View) -> str | None:
-    """Return the remedy for the state of a job, if it needs one."""
+def remedy_of(view: View) -> str:
+    """Return the remedy for the state of a job; empty if it needs none."""
     failed = view.failed
     if view.life.workers is not None and view.state.name == states.SILENT:
         return NO_WORKER
@@ -159,4 +154,5 @@ def remedy_of(view: View) -> str | None:
         if not failed.option:
             return "No page was there: look at the start URLs."
         return f"Mend the cause, then run the crawl with -s {failed.option}."
-    return REMEDIES.get(view.state.name)
+    _, remedy = STATES.get(view.state.name, ("", ""))
+    return remedy

@@ -38,11 +38,6 @@ AT_ONCE = 1_000
 class JobInRedis(Job):
     """A crawl on Redis, named by its URL."""
 
-    @property
-    def url(self) -> str:
-        """The URL, which may hold a password: do not print it."""
-        return self.named
-
     @cached_property
     def _address(self) -> Address:
         return Address.of(self.named)
@@ -62,35 +57,35 @@ class JobInRedis(Job):
     def identity(self) -> dict[str, Any] | None:
         """What distinguishes it from any other job."""
         with self._crawl() as crawl:
-            if not crawl.partitions:
-                return None
-            identity: dict[str, Any] | None = RedisStore(crawl, 0).header.get(
-                "identity"
-            )
+            header = RedisStore(crawl, 0).header if crawl.partitions else {}
+            identity: dict[str, Any] | None = header.get("identity")
             return identity
+
+    @contextmanager
+    def _partitions(self) -> Iterator[list[RedisStore]]:
+        """Open all partitions of a crawl that a worker has begun."""
+        with self._crawl() as crawl:
+            found = [RedisStore(crawl, number) for number in range(crawl.partitions)]
+            if not found or not found[0].header:
+                raise StoreError(
+                    f"{self.shown}: there is no crawl of this name: a worker begins it"
+                )
+            yield found
 
     @contextmanager
     def stores(self) -> Iterator[list[Store]]:
         """Open the partitions that a worker has begun."""
-        with self._crawl() as crawl:
-            found = [RedisStore(crawl, number) for number in range(crawl.partitions)]
-            if not found or not found[0].header:
-                raise self._missing()
+        with self._partitions() as found:
             yield [store for store in found if store.header]
 
     @contextmanager
     def filters(self) -> Iterator[list[BloomFilter]]:
         """Open the filters of all partitions; an empty one if it has not begun."""
-        with self._crawl() as crawl, ExitStack() as stack:
-            found = [RedisStore(crawl, number) for number in range(crawl.partitions)]
-            if not found:
-                raise self._missing()
-            yield [stack.enter_context(_filter_of(store)) for store in found]
-
-    def _missing(self) -> StoreError:
-        return StoreError(
-            f"{self.shown}: there is no crawl of this name: a worker begins it"
-        )
+        with self._partitions() as found:
+            yield [
+                BloomFilter.open(one, readonly=True) if one.header else BloomFilter(1)
+                for one in found
+            ]
 
     def rules(self) -> Rules:
         """Read the rules."""
@@ -104,9 +99,7 @@ class JobInRedis(Job):
 
     def replace_rules(self, change: Callable[[Rules], Rules]) -> Rules:
         """Replace the rules, unless they have changed meanwhile; then try again."""
-        with self._crawl() as crawl:
-            if not crawl.partitions:
-                raise self._missing()
+        with self._partitions(), self._crawl() as crawl:
             while True:
                 before, rules = self._rules_in(crawl)
                 rules = change(rules)
@@ -146,9 +139,8 @@ class JobInRedis(Job):
 
     def hold(self, project: Project | None, *, begin: bool) -> HeldJob:
         """Take all partitions; only a worker begins a crawl."""
-        if self.identity is None:
-            raise self._missing()
-        return taken(self._address, project, self.rules())
+        with self._partitions():  # or there is none
+            return taken(self._address, project, self.rules())
 
     def hand_over(self, requests: list[SentRequest]) -> None:
         """Leave requests in the inboxes of their partitions."""
@@ -163,9 +155,8 @@ class JobInRedis(Job):
 
     def remove(self, confirm: Callable[[Removed], None]) -> Removed:
         """Remove all keys in one step; a worker that is still there is refused then."""
-        if self.identity is None:
-            raise self._missing()
-        life = self.life()
+        with self._partitions():  # or there is none
+            life = self.life()
         if life.is_held:
             raise StoreError(
                 f"{self.shown}: workers are there ({len(life.names)}), which would lose"
@@ -183,16 +174,11 @@ class JobInRedis(Job):
         return removed
 
 
-def taken(
-    address: Address,
-    project: Project | None,
-    rules: Rules,
-) -> HeldJob:
+def taken(address: Address, project: Project | None, rules: Rules) -> HeldJob:
     """Take all partitions from workers that have ended, or do not answer.
 
-    What workers have sent to
-    each other stays in the inboxes. A worker that hangs, and goes on after all, reads
-    its partitions anew.
+    What workers have sent to each other stays in the inboxes. A worker that hangs, and
+    goes on after all, reads its partitions anew.
     """
     with ExitStack() as undo:
         owner = PartitionOwner.at(address, PARTITIONS)
@@ -219,7 +205,3 @@ def taken(
         job = HeldJob(filters, project, rules, write, owner.give_back)
         undo.pop_all()
     return job
-
-
-def _filter_of(store: RedisStore) -> BloomFilter:
-    return BloomFilter.open(store, readonly=True) if store.exists() else BloomFilter(1)

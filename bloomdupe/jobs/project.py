@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from bloomdupe.settings import ExactUrls
-
 
 MOST_HOSTS = 100
 """Hosts for which stored requests are searched before fingerprints are made."""
@@ -43,19 +41,13 @@ class Project:
 
     ``settings`` are those of the project. None means the project of the current folder,
     or Scrapy's defaults if there is no project. A spider that the project does not have
-    counts as a spider without settings and callbacks of its own. ``exact`` has
-    the value of BLOOMDUPE_EXACT; None means that of the settings.
+    counts as a spider without settings and callbacks of its own.
 
     Raises :class:`~bloomdupe.errors.SettingError` if the spiders or add-ons of the
     project cannot be loaded, and so does the first use of a fingerprinter.
     """
 
-    def __init__(
-        self,
-        settings: Settings | None,
-        spider: str,
-        exact: object = None,
-    ) -> None:
+    def __init__(self, settings: Settings | None, spider: str) -> None:
         settings = get_project_settings() if settings is None else settings.copy()
         # The job is opened by its path; the add-on has nothing to look for.
         settings.set("JOBDIR", None, "cmdline")
@@ -74,32 +66,9 @@ class Project:
         with loading(settings, "ADDONS"):
             load_addons(self._crawler)
         self.settings = self._crawler.settings
-        given = JobSettings.read(self.settings)
-        self.exact = given.exact if exact is None else _exact_of(exact)
+        self.exact = JobSettings.read(self.settings).exact
         """The URLs whose fingerprints are exact."""
         self.order = QueueOrder.of(self.settings, durable=True)
-
-    @classmethod
-    def of_store(cls, settings: Settings | None, identity: dict[str, Any]) -> Project:
-        """Return the project of the job that a store describes.
-
-        Raises :class:`StoreMismatchError` if this project would make different
-        fingerprints.
-        """
-        if not {"spider", "fingerprinter"} <= identity.keys():
-            raise StoreMismatchError(
-                "this is a store, but not that of a crawl: it does not say which"
-                " spider and which fingerprinter it was made for"
-            )
-        project = cls(settings, identity["spider"], identity.get("exact", False))
-        if project.fingerprinter != identity["fingerprinter"]:
-            raise StoreMismatchError(
-                f"the job was made with {FINGERPRINTER} ="
-                f" {identity['fingerprinter']!r}, here it is"
-                f" {project.fingerprinter!r}, which knows no URL of it: call this in"
-                " the folder of its project, with the same settings"
-            )
-        return project
 
     @cached_property
     def fingerprinter(self) -> str:
@@ -126,25 +95,42 @@ class Project:
         """Return the project of a job; of ``spider`` if it is to begin (no identity).
 
         Messages name the ``job``. Raises :class:`SettingError` if it is another
-        spider's, or if there is no job, and no spider is given; and the errors of
-        :meth:`of_store`.
+        spider's, or if there is no job, and no spider is given; and
+        :class:`StoreMismatchError` if this project would make different fingerprints.
         """
-        if identity is not None:
-            if spider not in (None, identity.get("spider")):
+        if identity is None:
+            if spider is None:
                 raise SettingError(
-                    f"--spider {spider!r}: the job {job} is that of spider"
-                    f" {identity.get('spider')!r}"
+                    f"{job}: there is no job yet; --spider NAME names the spider for it"
                 )
-            return cls.of_store(settings, identity)
-        if spider is None:
+            project = cls(settings, spider)
+            if project.spiders and not project.known:
+                raise SettingError(
+                    f"--spider {spider!r}: the project has no such spider; it has"
+                    f" {', '.join(project.spiders)}"
+                )
+            return project
+        if spider not in (None, identity.get("spider")):
             raise SettingError(
-                f"{job}: there is no job yet; --spider NAME names the spider for it"
+                f"--spider {spider!r}: the job {job} is that of spider"
+                f" {identity.get('spider')!r}"
             )
-        project = cls(settings, spider)
-        if project.spiders and not project.known:
-            raise SettingError(
-                f"--spider {spider!r}: the project has no such spider; it has"
-                f" {', '.join(project.spiders)}"
+        if not {"spider", "fingerprinter"} <= identity.keys():
+            raise StoreMismatchError(
+                "this is a store, but not that of a crawl: it does not say which"
+                " spider and which fingerprinter it was made for"
+            )
+        project = cls(settings, identity["spider"])
+        try:
+            project.exact = check_exact(identity.get("exact", False), "exact")
+        except SettingError as error:
+            raise StoreMismatchError(f"the job is damaged: {error}") from error
+        if project.fingerprinter != identity["fingerprinter"]:
+            raise StoreMismatchError(
+                f"the job was made with {FINGERPRINTER} ="
+                f" {identity['fingerprinter']!r}, here it is"
+                f" {project.fingerprinter!r}, which knows no URL of it: call this in"
+                " the folder of its project, with the same settings"
             )
         return project
 
@@ -228,13 +214,6 @@ class Project:
             raise SettingError(
                 f"{use} {name!r}: spider {self.spider!r} has no such callback"
             )
-
-
-def _exact_of(value: object) -> ExactUrls:
-    try:
-        return check_exact(value, "exact")
-    except SettingError as error:
-        raise StoreMismatchError(f"the job is damaged: {error}") from error
 
 
 @contextmanager

@@ -221,7 +221,8 @@ def look_up(
     from bloomdupe.jobs.request_line import Defaults, read_all
 
     with job.filters() as filters:
-        project = Project.of_store(settings, filters[0].identity)
+        identity = filters[0].identity
+        project = Project.of_job(settings, None, identity, job.shown)
         known: dict[str, tuple[bytes, bool]] = {}
         for one in read_all(lines, Defaults(), project, problems):
             key, exact = one.keys[0]

@@ -65,7 +65,7 @@ def verdict(view: View) -> str:
     if state.name != states.IN_USE:
         sentence += f": {', '.join(_facts(view))}"
     remedy = remedy_of(view)
-    return f"{sentence}." if remedy is None else f"{sentence}. {remedy}"
+    return f"{sentence}. {remedy}" if remedy else f"{sentence}."
 
 
 def _facts(view: View) -> Iterator[str]:

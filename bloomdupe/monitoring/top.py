@@ -185,7 +185,7 @@ def _head(view: View, width: int, *, answers: bool) -> list[Values]:
     lines = [_fitting([(name, BOLD), state], width)]
     if width < NARROW or len(name) + 2 + len(state[0]) > width:
         lines = [*_wrapped(name, BOLD, width), *_wrapped(*state, width)]
-    return [*lines, *_wrapped(remedy_of(view) or "", "", width)]
+    return [*lines, *_wrapped(remedy_of(view), "", width)]
 
 
 def _wrapped(text: str, style: str, width: int) -> list[Values]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import (
@@ -20,9 +20,12 @@ from bloomdupe.feeds.journal import Journal
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.inside_scrapy.private_names import check_names
 from bloomdupe.moving.delivering import exporter_with, run
+from bloomdupe.moving.stream_output import BEGIN, StreamOutput
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import unpack
 from bloomdupe.store.files import lock_owner, make_directory, read_json, write_json
+from bloomdupe.store.redis.address import Address
+from bloomdupe.store.redis.client import Client
 from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
@@ -86,11 +89,9 @@ class Collecting:
         self._directory, self._delete = directory, delete
         self._deleted = 0
         self._finished = self._failed = self._undelivered = False
-        from bloomdupe.moving.stream_output import StreamOutput  # needs redis
-
-        self._output = output = StreamOutput.open(url)
         with ExitStack() as undo:
-            undo.callback(output.close)
+            client = undo.enter_context(closing(Client(Address.of(url), patience=0)))
+            self._output = output = StreamOutput(client)
             if not output.feeds:
                 raise FeedError(
                     f"{output.shown} has no feeds, so there is nothing to collect"
@@ -100,9 +101,10 @@ class Collecting:
                 undo.enter_context(lock_owner(directory, LOCK))
                 record = self._read()
             self._is_new = record is None
-            self._position = output.start(rest=rest)
             if record is not None:
                 self._position = record["position"]
+            else:
+                self._position = output.forgotten if rest else BEGIN
             self._feeds = feeds = exporter_with(
                 output.feeds, settings, output.spider, named, output.shown
             )
@@ -273,9 +275,9 @@ class Collecting:
                 lines, failed = self._feeds.lines_of(item, feeds)
             except (UnserializableError, ValueError) as error:
                 raise StoreMismatchError(
-                    f"{self._output.shown}: an item of {entry.shown} cannot be read"
-                    f" here: {error}. Run this in the folder of the project; the items"
-                    " before it are collected"
+                    f"{self._output.shown}: an item of entry {entry.position} of the"
+                    f" output cannot be read here: {error}. Run this in the folder of"
+                    " the project; the items before it are collected"
                 ) from error
             yield from lines
             for feed, failure in failed:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.progress.rounds import FINISHED, OPEN
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
+from bloomdupe.filter.contents import stored_record
 from bloomdupe.frontier.held_frontier import CONTROL
-from bloomdupe.store.redis.address import Address
-from bloomdupe.store.redis.client import Client
 from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
 from bloomdupe.store.redis.redis_store import RedisStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from typing_extensions import Self
+    from bloomdupe.store.redis.client import Client
 
 BEGIN = "0-0"
 """The position before all entries."""
@@ -34,8 +33,6 @@ class ItemEntry(NamedTuple):
     items: list[bytes]
     """As :meth:`bloomdupe.feeds.journal.Journal.packed` returns them, with the numbers
     of their feeds in the identity of the crawl."""
-    shown: str
-    """For messages."""
 
 
 class StreamOutput:
@@ -46,14 +43,13 @@ class StreamOutput:
     :class:`~bloomdupe.errors.StoreUnreachableError`.
     """
 
-    def __init__(self, crawl: CrawlOnRedis) -> None:
-        self._crawl = crawl
-        self._client = crawl.client
-        self.shown = self._client.address.shown
+    def __init__(self, client: Client) -> None:
+        self._client, self._crawl = client, CrawlOnRedis(client)
+        self.shown = client.address.shown
         """The crawl, for messages."""
-        if not crawl.read_head():
+        if not self._crawl.read_head():
             raise StoreError(f"{self.shown}: there is no crawl of this name")
-        header = RedisStore(crawl, CONTROL).header
+        header = self._header
         identity = header.get("identity", {})
         self.spider = str(identity.get("spider") or "unknown")
         self.feeds: list[str] = identity.get("feeds")
@@ -67,29 +63,12 @@ class StreamOutput:
         self.mark = str(header["key"])
         """Identifies the crawl; another crawl of the same name has another mark."""
 
-    @classmethod
-    def open(cls, url: str) -> Self:
-        """Open the output of the crawl at a URL."""
-        client = Client(Address.of(url), patience=0)
-        try:
-            return cls(CrawlOnRedis(client))
-        except BaseException:
-            client.close()
-            raise
-
-    def close(self) -> None:
-        """Release the connection."""
-        self._client.close()
-
-    def start(self, *, rest: bool) -> str:
-        """Return the position at which a new collection begins.
-
-        With ``rest``, it is behind the entries that were deleted.
-        """
-        return self._forgotten if rest else BEGIN
+    @property
+    def _header(self) -> dict[str, Any]:
+        return RedisStore(self._crawl, CONTROL).header
 
     @property
-    def _forgotten(self) -> str:
+    def forgotten(self) -> str:
         """The first entry that is left, which is collected; all before are deleted."""
         return self._crawl.read_head().get("forgotten", BEGIN)
 
@@ -97,7 +76,7 @@ class StreamOutput:
         """Raise :class:`~bloomdupe.errors.StoreError` if it is another crawl by now."""
         if not self._crawl.read_head():
             raise self._crawl.gone()
-        if str(RedisStore(self._crawl, CONTROL).header.get("key")) != self.mark:
+        if str(self._header.get("key")) != self.mark:
             raise StoreMismatchError(
                 f"{self.shown}: this crawl was removed, and another one has its name"
             )
@@ -110,22 +89,19 @@ class StreamOutput:
         """
         sample = self._crawl.sample(self._crawl.partitions)
         with RedisStore(self._crawl, CONTROL).snapshot() as snapshot:
-            notes = (snapshot.record("filter") or {}).get("notes", {})
+            notes = stored_record(snapshot)["notes"]
         died = notes.get("run") == OPEN and not notes.get("stays")
         return bool(sample.finished and (died or notes.get("run") == FINISHED))
 
-    @property
-    def _output(self) -> bytes:
-        return self._crawl.keys.output
-
     def _last(self) -> str:
         """Return the last entry; wait until it is old enough to be read."""
-        last = self._client.ask("XREVRANGE", self._output, "+", "-", "COUNT", 1)
+        output = self._crawl.keys.output
+        last = self._client.ask("XREVRANGE", output, "+", "-", "COUNT", 1)
         if not last:
             return BEGIN
         name: str = last[0][0].decode()
         seconds, micros = map(int, self._client.ask("TIME"))
-        age = seconds + micros / 1e6 - _time_of(name)
+        age = seconds + micros / 1e6 - _key_of(name)[0] / 1000
         time.sleep(min(max(0.0, YOUNG - age), YOUNG))
         return name
 
@@ -135,17 +111,15 @@ class StreamOutput:
         The entry at the position is read with them: it tells whether they follow it.
         Raises :class:`~bloomdupe.errors.StoreError` if it is not there any more.
         """
-        if _key_of(self._forgotten) > _key_of(after):
+        if _key_of(self.forgotten) > _key_of(after):
             raise StoreMismatchError(
                 f"{self.shown}: a part of the output was deleted by another `bloomdupe"
                 " collect --delete`; collect into its directory, or add --rest to"
                 " collect what is left into a new one"
             )
-        end = max(self._last(), after, key=_key_of)
+        end, output = max(self._last(), after, key=_key_of), self._crawl.keys.output
         while True:
-            found = self._client.ask(
-                "XRANGE", self._output, after, end, "COUNT", AT_ONCE + 1
-            )
+            found = self._client.ask("XRANGE", output, after, end, "COUNT", AT_ONCE + 1)
             if after != BEGIN and not (found and found[0][0].decode() == after):
                 raise StoreDamagedError(
                     f"{self.shown}: Redis has gone back to older data, in which items"
@@ -154,7 +128,7 @@ class StreamOutput:
                 )
             for name, fields in found[after != BEGIN :]:
                 after = name.decode()
-                yield ItemEntry(after, self._items_in(after, fields), _shown(after))
+                yield ItemEntry(after, self._items_in(after, fields))
             if len(found) <= AT_ONCE:
                 return
 
@@ -163,8 +137,8 @@ class StreamOutput:
             return [fields[b"%d" % number] for number in range(len(fields))]
         except KeyError as error:
             raise StoreDamagedError(
-                f"{self.shown}: {_shown(name)} is not as a worker writes it; delete it"
-                " (XDEL)"
+                f"{self.shown}: entry {name} of the output is not as a worker writes"
+                " it; delete it (XDEL)"
             ) from error
 
     def forget(self, position: str) -> int:
@@ -172,21 +146,14 @@ class StreamOutput:
 
         The entry at the position stays, so that it can be looked for.
         """
-        if position == BEGIN or _key_of(position) <= _key_of(self._forgotten):
+        if position == BEGIN or _key_of(position) <= _key_of(self.forgotten):
             return 0
         # First this: else a crash between both would hide that entries are gone.
         self._client.ask("HSET", self._crawl.keys.head, "forgotten", position)
-        return int(self._client.ask("XTRIM", self._output, "MINID", position))
+        output = self._crawl.keys.output
+        return int(self._client.ask("XTRIM", output, "MINID", position))
 
 
 def _key_of(position: str) -> tuple[int, ...]:
+    """Return a position in its order: milliseconds of Unix time, and a number."""
     return tuple(map(int, position.split("-")))
-
-
-def _time_of(position: str) -> float:
-    """Return the Unix time at which an entry was made."""
-    return _key_of(position)[0] / 1000
-
-
-def _shown(position: str) -> str:
-    return f"entry {position} of the output"
