@@ -62,10 +62,12 @@ Crawler.__init__ = _with_jobdir(Crawler.__init__)
 """
 """For ``scrapy/crawler.py``."""
 
-FIXTURES = ("Class", "Session")
-"""Scopes of fixtures that Scrapy's tests define as methods of instances. From 9.2 on,
-pytest deprecates this, and Scrapy's tests take the warning for an error.
-"""
+WARNINGS = (
+    "Class-scoped fixtures defined as instance methods",
+    "Session-scoped fixtures defined as instance methods",
+    "fixture 'dh' is wrapped by @staticmethod",
+)
+"""Of newer versions of pytest: Scrapy's tests take any warning for an error."""
 
 NOTHING = ("absent", "")
 
@@ -99,8 +101,8 @@ def run(scrapy: Path, tests_of: Path, options: list[str]) -> dict[str, tuple[str
     environment = os.environ | {"PYTHONPATH": str(scrapy), "TMPDIR": str(temporary)}
     command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}"]
     command += ["-o", "junit_family=xunit1", "--timeout=120"]
-    for scope in FIXTURES:
-        command += ["-W", f"ignore:{scope}-scoped fixtures defined as instance methods"]
+    for message in WARNINGS:
+        command += ["-W", f"ignore:{message}"]
     command += options
     with (beside / "pytest.log").open("a") as log:
         subprocess.run(
@@ -116,10 +118,11 @@ def run(scrapy: Path, tests_of: Path, options: list[str]) -> dict[str, tuple[str
 
 def outcome_of(case: ET.Element) -> tuple[str, tuple[str, str]]:
     """Return the name of a test for pytest, its outcome, and why."""
-    file, classname = case.get("file") or "", case.get("classname") or ""
-    module = file.removesuffix(".py").replace("/", ".")
-    class_ = classname.removeprefix(module).removeprefix(".").replace(".", "::")
-    name = "::".join(filter(None, (file, class_, case.get("name"))))
+    # An inherited test has the file of the base class, so that is read from the class.
+    words = (case.get("classname") or "").split(".")
+    classes = [word for word in words if word[:1].isupper()]
+    file = "/".join(words[: len(words) - len(classes)]) + ".py"
+    name = "::".join((file, *classes, case.get("name") or ""))
     for child in case:
         if child.tag in ("failure", "error", "skipped"):
             return name, (child.tag, (child.get("message") or "").partition("\n")[0])
