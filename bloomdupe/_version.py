@@ -1,3 +1,3 @@
 """The version, in one place; packaging reads it, too."""
 
-__version__ = "1.0.0rc1"
+__version__ = "1.0.0"
