@@ -37,12 +37,13 @@ UNDO = "`bloomdupe block --undo` deletes a rule"
 
 def add(options: Namespace) -> Answer:
     """Add requests that the job has not seen."""
+    from bloomdupe.jobs.held import Added
+
     check_named(options)
-
-    def read(project: Project, added: Added) -> Iterator[SentRequest]:
-        return _found(options, project, added, start=True)
-
-    return _counts(options.job.add(options.project_settings, options.spider, read))
+    added, job = Added(), options.job
+    project = job.project(options.project_settings, options.spider)
+    job.add(project, _found(options, project, added, start=True), added)
+    return _counts(added)
 
 
 def requeue(options: Namespace) -> Answer:

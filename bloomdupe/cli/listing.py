@@ -15,7 +15,7 @@ from bloomdupe.crawl.progress.pace import when
 from bloomdupe.crawl.state.failures import Failure, in_words
 from bloomdupe.errors import SettingError, shown
 from bloomdupe.jobs.lines import Line, Problems, read_lines
-from bloomdupe.jobs.listed import FailedRequests, FailureGroup, ListedRequest, Selection
+from bloomdupe.jobs.listed import FailureGroup, ListedRequest, Selection
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import slot_name
 from bloomdupe.settings import FAILURE_REASONS, check_reasons
@@ -46,9 +46,8 @@ def list_requests(options: Namespace) -> Answer:
     if reasons is None:
         found = JobReader(job).requests(selection)
     else:
-        failed = JobReader(job).failed_requests()
-        failures = FailedRequests(failed.selected(selection, reasons))
-        found = iter(failures.groups if options.summary else failures.requests)
+        failed = JobReader(job).failed_requests(selection, reasons)
+        found = iter(failed.groups if options.summary else failed.requests)
     found = islice(found, most)
     return Answer(map("  ".join, map(_cells, found)), map(_record, found))
 
@@ -78,7 +77,8 @@ def _cells(one: Listed) -> list[str]:
     """Return the parts of a line."""
     if isinstance(one, FailureGroup):
         exception = [one.exception] * bool(one.exception)
-        return [f"{one.requests:,}", one.cause, *exception, slot_name(one.slot)]
+        cause = in_words(one.reason, one.status)
+        return [f"{one.requests:,}", cause, *exception, slot_name(one.slot)]
     if isinstance(one, Failure):
         reason = in_words(one.reason, one.status)
         detail = "" if one.reason == "status" else f"  {one.detail}"
@@ -189,7 +189,7 @@ def reasons_of(options: Namespace) -> tuple[str, ...] | None:
     try:
         return check_reasons(options.reason, "--reason") or ()
     except SettingError as error:
-        failed = JobReader(options.job).failed_requests().requests
+        failed = JobReader(options.job).failed_requests(Selection()).requests
         has = ", ".join(sorted({one.option for one in failed})) or "none"
         raise SettingError(
             f"--reason {options.reason!r}: expected HTTP statuses such as 503, or"

@@ -27,15 +27,10 @@ def say_all(lines: Iterable[str]) -> None:
     """
     file = sys.stdout  # None: it was closed before the program began
     try:
-        for line in lines:
-            if file is not None:
-                file.write(f"{_shown(line, file)}\n")
-    except BrokenPipeError:
-        pass
-    except OSError as error:
-        if isinstance(error, BloomDupeError):  # of reading them
-            raise
-        raise _unwritten(error) from error
+        with _explained():
+            for line in lines:
+                if file is not None:
+                    file.write(f"{_shown(line, file)}\n")
     finally:
         flush()
 
@@ -45,14 +40,24 @@ def write(data: bytes) -> None:
 
     Raises :class:`BloomDupeError` if it cannot be written.
     """
-    if sys.stdout is None:
-        return
+    with _explained():
+        if sys.stdout is not None:
+            sys.stdout.buffer.write(data)
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Explain why lines cannot be written, unless their reader has stopped."""
     try:
-        sys.stdout.buffer.write(data)
+        yield
     except BrokenPipeError:
         pass
+    except BloomDupeError:  # of reading the lines
+        raise
     except OSError as error:
-        raise _unwritten(error) from error
+        raise BloomDupeError(
+            f"cannot write to standard output: {error.strerror}"
+        ) from error
 
 
 def warn(line: str) -> None:
@@ -87,17 +92,16 @@ def flush() -> None:
 
     Raises :class:`BloomDupeError` if they cannot be written.
     """
-    if sys.stdout is None:
-        return
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        # Otherwise Python tries again when it ends, and complains.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
-        if not isinstance(error, BrokenPipeError):
-            raise _unwritten(error) from error
+    with _explained():
+        try:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except OSError:
+            # Otherwise Python tries again when it ends, and complains.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
+            raise
 
 
 def _shown(line: str, file: TextIO) -> str:
@@ -106,10 +110,6 @@ def _shown(line: str, file: TextIO) -> str:
         return line
     encoding = file.encoding or "utf-8"
     return printable(line).encode(encoding, "backslashreplace").decode(encoding)
-
-
-def _unwritten(error: OSError) -> BloomDupeError:
-    return BloomDupeError(f"cannot write to standard output: {error.strerror}")
 
 
 FIRST = 200

@@ -46,7 +46,7 @@ def info(options: Namespace) -> Answer:
 
 
 def _all(jobs: list[Path]) -> Answer:
-    from bloomdupe.jobs import open_job
+    from bloomdupe.jobs.job_on_disk import JobOnDisk
 
     rows: list[Sequence[str]]
     rows = [("job", "state", "age", "pages/min", "pages", "pending", "failed")]
@@ -54,7 +54,7 @@ def _all(jobs: list[Path]) -> Answer:
     unread = False
     for job in map(str, jobs):
         try:
-            view = JobReader(open_job(job)).read()
+            view = JobReader(JobOnDisk(job)).read()
         except (BloomDupeError, PermissionError) as error:
             unread = True
             rows.append((job, f"cannot be read: `bloomdupe verify {job}`", *[""] * 5))

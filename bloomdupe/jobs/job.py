@@ -116,35 +116,25 @@ class Job(ABC):
 
     # Changing
 
-    def add(
-        self,
-        settings: Settings | None,
-        spider: str | None,
-        read: Callable[[Project, Added], Iterator[SentRequest]],
-    ) -> Added:
+    def add(self, project: Project, found: Iterator[SentRequest], added: Added) -> None:
         """Add requests that were not seen, in a transaction for every thousand.
 
-        ``read`` returns them, given the project of the settings. The job may
-        run; a missing job of the ``spider`` begins. After an interruption, committed
-        requests stay, and count as seen the next time.
+        The job may run; a missing job begins. After an interruption, committed requests
+        stay, and count as seen the next time.
         """
-        from bloomdupe.jobs.held import Added
-
-        project, added, held = self._project(settings, spider), Added(), None
-        found = portioned(read(project, added))
+        held, portions = None, portioned(found)
         if self.life().owner is None:
             # Another process may be quicker.
             with contextlib.suppress(StoreLockedError):
                 held = self.hold(project, begin=True)
         if held is None:
-            for some in found:
+            for some in portions:
                 self.hand_over(some)
                 added.handed_over += len(some)
-            return added
+            return
         with contextlib.closing(held):
-            for some in found:
+            for some in portions:
                 held.add(some, added)
-        return added
 
     def changing(self, settings: Settings | None, *, by_url: bool) -> HeldJob:
         """Open the job for changes, with the project of the settings.
@@ -161,10 +151,11 @@ class Job(ABC):
                 " does not run: stop the crawl (Ctrl-C, or `bloomdupe stop --wait`),"
                 " run this again, and then the crawl: it goes on"
             )
-        project = self._project(settings, None) if by_url else None
+        project = self.project(settings) if by_url else None
         return self.hold(project, begin=False)
 
-    def _project(self, settings: Settings | None, spider: str | None) -> Project:
+    def project(self, settings: Settings | None, spider: str | None = None) -> Project:
+        """Return the project of the settings; see :meth:`Project.of_job`."""
         from bloomdupe.jobs.project import Project  # which imports Scrapy
 
         return Project.of_job(settings, spider, self.identity, self.shown)

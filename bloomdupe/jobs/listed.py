@@ -7,7 +7,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.crawl.state.failures import in_words
 from bloomdupe.errors import SettingError
 from bloomdupe.foreign import check_packed
 from bloomdupe.requests.layout import fields_of, number_of, url_of
@@ -113,11 +112,6 @@ class FailureGroup(NamedTuple):
     url: str
     """The URL of that request."""
 
-    @property
-    def cause(self) -> str:
-        """The reason, with the status if there was a response."""
-        return in_words(self.reason, self.status)
-
 
 @dataclass(frozen=True)
 class FailedRequests:
@@ -127,14 +121,6 @@ class FailedRequests:
     """Failed requests that were not retried since, latest first."""
     left: int = 0
     """Number of failed requests that were removed because there were too many."""
-
-    def selected(self, selection: Selection, reasons: tuple[str, ...]) -> list[Failure]:
-        """Return those that failed for these reasons (() are all)."""
-        return [
-            one
-            for one in self.requests
-            if one.is_for(reasons) and selection.has(one.slot, one.url)
-        ]
 
     @property
     def reasons(self) -> Counter[str]:

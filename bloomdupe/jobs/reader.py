@@ -118,9 +118,8 @@ class JobReader:
     def has_slot(self, slot: str) -> bool:
         """Whether a request of a slot is pending or has failed."""
         selection = Selection(slot)
-        pending = next(self.requests(selection), None)
-        return pending is not None or bool(
-            self.failed_requests().selected(selection, ())
+        return any(True for _ in self.requests(selection)) or bool(
+            self.failed_requests(selection).requests
         )
 
     def requests(self, selection: Selection) -> Iterator[ListedRequest]:
@@ -141,10 +140,22 @@ class JobReader:
                 elif selection.has(listed.slot, listed.url):
                     yield listed
 
-    def failed_requests(self) -> FailedRequests:
-        """Return those that were not retried since, latest first."""
+    def failed_requests(
+        self, selection: Selection, reasons: tuple[str, ...] = ()
+    ) -> FailedRequests:
+        """Return those that failed for these reasons (() are all), latest first.
+
+        They were not retried since.
+        """
         with self._snapshots() as (_, snapshots):
-            return FailedRequests(_failures(snapshots))
+            found = _failures(snapshots)
+        return FailedRequests(
+            [
+                one
+                for one in found
+                if one.is_for(reasons) and selection.has(one.slot, one.url)
+            ]
+        )
 
 
 def _failures(snapshots: list[Snapshot]) -> list[Failure]:
