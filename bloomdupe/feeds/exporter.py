@@ -118,7 +118,7 @@ class FeedExporter(FeedExporterAccess):
                 taken[template] = left.take_waiting(name, slot)
                 continue
             known = left.take(name, slot.feed_options, place)
-            taken[template] = Feed(number, name, slot, self, known, left.lines)
+            taken[template] = Feed(number, name, slot, self, *known, left.lines)
             number += 1
         self._left, self._lost = left, left.lost()
         self._finished = self._idle = left.resumed and left.finished
@@ -253,8 +253,7 @@ class FeedExporter(FeedExporterAccess):
         """Sync the files, so that the job may drop the last pieces."""
         self.append()
         for feed in self.appended:
-            if feed.file is not None:
-                feed.file.sync()
+            feed.file.sync()
 
     def prepare(self, lines: Iterable[tuple[int, bytes]]) -> Part:
         """Return the part of the next checkpoint; nothing that counts is changed.
@@ -332,7 +331,7 @@ class FeedExporter(FeedExporterAccess):
         self._closed = True
         if self._left is not None:
             for feed in self.appended:
-                if feed.file is not None and not self._idle:
+                if feed.file.begun and not self._idle:
                     await self.report(feed.slot, stored=True)
             if not await self.deliver():
                 mark_failed(self.crawler)
@@ -342,7 +341,7 @@ class FeedExporter(FeedExporterAccess):
     def release(self) -> None:
         """Release the files; nothing is written."""
         for feed in self.appended:
-            feed.close()
+            feed.file.close()
         if self._left is not None:
             self._left.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import FeedError
 from bloomdupe.feeds.feed_format import (
@@ -14,7 +14,6 @@ from bloomdupe.feeds.feed_format import (
     with_parameters,
     without_secret,
 )
-from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.journal import Piece
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import unpack
@@ -22,6 +21,7 @@ from bloomdupe.requests.values import unpack
 if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot
 
+    from bloomdupe.feeds.file import FeedFile
     from bloomdupe.feeds.journal import Journal
     from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 
@@ -29,16 +29,6 @@ logger = logger_of(__name__)
 
 BLOCK_BYTES = 64 << 10
 """Bytes of lines that are written together."""
-
-
-class Known(NamedTuple):
-    """The state of a feed that an earlier run may have begun."""
-
-    record: dict[str, Any] | None = None
-    """None for a new feed."""
-    file: FeedFile | None = None
-    ours: bool = False
-    """Whether this crawl has written to its file."""
 
 
 class Feed:
@@ -65,16 +55,14 @@ class Feed:
         name: str,
         slot: FeedSlot,
         access: FeedExporterAccess,
-        known: Known,
+        record: dict[str, Any] | None,
+        file: FeedFile,
         lines: Journal,
     ) -> None:
-        self.number, self.name, self.slot = number, name, slot
-        options = slot.feed_options
-        self._options = options_of(options)
-        self._here, self._lines = access.here, lines
-        self.file = self._begun = known.file
-        self._overwrite = bool(options.get("overwrite", False)) and not known.ours
-        record = known.record or {"items": 0, "fields": None}
+        self.number, self.name, self.slot, self.file = number, name, slot, file
+        self._options = options_of(slot.feed_options)
+        self._lines = lines
+        record = record or {"items": 0, "fields": None}
         slot.itemcount = record["items"]
         self._format = Format(partial(access.new_exporter, slot), record["fields"])
         self.encode = self._format.encode
@@ -88,15 +76,15 @@ class Feed:
 
     def begin(self) -> None:
         """Begin with the next commit; what was added for another is taken back."""
-        self._items = self.slot.itemcount
+        self._items, self._end = self.slot.itemcount, self.file.end
+        self._begun = self.file.begun
         self._block = bytearray()
-        self._new_file = self.file
-        self._end = 0 if self.file is None else self.file.end
 
     def add(self, line: bytes) -> None:
-        """Add the line of an acknowledged item."""
-        if self._new_file is None:
-            line = self._head_for(self._open()) + line
+        """Add the line of a acknowledged item."""
+        if not self._begun:
+            self._begin_file()
+            line = self._joint() + line
         elif not self._end and not self._block:  # it was stored empty
             line = self._format.head + line
         self._items += 1
@@ -110,16 +98,15 @@ class Feed:
         ``finishing`` makes a file without items, if it is wanted, unless it exists.
         """
         self._flush()
-        if finishing and self._new_file is None and self.slot.store_empty:
-            file = self._open()
-            if file.base:  # it is the user's
-                self._new_file = None
-            else:
-                file.make()
+        if finishing and not self._begun and self.slot.store_empty:
+            self._begin_file()
+            self._begun = not self.file.base  # or it is the user's
         return {
             "uri": without_secret(self.slot.uri),
             "items": self._items,
-            "file": self._new_file and {"base": self._new_file.base, "size": self._end},
+            "file": {"base": self.file.base, "size": self._end}
+            if self._begun
+            else None,
             "number": self.number,
             "fields": self._format.fields,
             "options": self._options,
@@ -127,37 +114,25 @@ class Feed:
 
     def done(self) -> None:
         """Note that all this is committed."""
-        self.slot.itemcount, self.file = self._items, self._new_file
-        if self.file is not None:
-            self.file.end = self._end
+        self.slot.itemcount = self._items
+        self.file.begun, self.file.end = self._begun, self._end
 
     def append(self) -> None:
         """Write the lines of the last checkpoint."""
-        if self.file is not None:
-            self.file.append(Piece(self._lines, self.number))
+        self.file.append(Piece(self._lines, self.number))
 
-    def close(self) -> None:
-        """Release the file; nothing is written."""
-        if self._begun is not None:
-            self._begun.close()
+    def _begin_file(self) -> None:
+        self.file.begin()
+        self._begun, self._end = True, self.file.end
 
-    def _open(self) -> FeedFile:
-        """Return the file, of which there is none yet."""
-        if self._begun is None:
-            storage: Any = self.slot.storage
-            place = self._here / storage.path
-            self._begun = FeedFile.begin(place, overwrite=self._overwrite)
-        self._new_file, self._end = self._begun, self._begun.end
-        return self._begun
-
-    def _head_for(self, file: FeedFile) -> bytes:
-        """Return the text before the first line, given the present content."""
+    def _joint(self) -> bytes:
+        """Return the text between the present content and the first line."""
         head = self._format.head
-        if not file.base:
+        if not self.file.base:
             return head
-        if file.begins_with(head):
+        if self.file.begins_with(head):
             head = b""  # the columns are the same
-        return head if file.ends_with(b"\n") else b"\n" + head
+        return head if self.file.ends_with(b"\n") else b"\n" + head
 
     def _flush(self) -> None:
         """Add a block to the piece."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from typing_extensions import Self
-
 
 class FeedFile:
     """A file that grows by pieces; each piece is committed before it is written.
@@ -28,63 +26,43 @@ class FeedFile:
     missing in it. Any other content of the file comes from elsewhere.
 
     The store keeps ``base``, the bytes that are durable in the file, and ``size``, the
-    bytes with the piece that is not appended yet.
+    bytes with the piece that is not appended yet; ``left`` is what the last run has
+    left there. ``overwrite`` says that a new crawl empties the file.
 
     While a file is open, no other process that uses this class can write to it
     (``flock``).
     """
 
-    def __init__(self, place: Path, base: int = 0) -> None:
+    def __init__(
+        self,
+        place: Path,
+        left: dict[str, int] | None = None,
+        *,
+        overwrite: bool = False,
+    ) -> None:
         self.place = place
         """An absolute path: a spider may change the working directory."""
-        self.base = self.end = base
+        self.begun = left is not None
+        """Whether a commit says that the crawl writes to it."""
+        self.base, self.end = (left["base"], left["size"]) if left else (0, 0)
         """The bytes that are durable in the file, and those that are committed."""
-        self._new = self._written = False
+        self._overwrite = overwrite
+        self._written = False
         self._file: Descriptor | None = None
 
-    @classmethod
-    def begin(cls, place: Path, *, overwrite: bool) -> Self:
-        """Return a place before the first piece, to go on at its end.
+    def begin(self) -> None:
+        """Go on at the end of what is there, before the first piece; or empty it.
 
-        ``overwrite`` empties it. Raises :class:`~bloomdupe.errors.StoreError` if the
-        place cannot be read, or emptied.
+        Raises :class:`~bloomdupe.errors.BloomDupeError` if it cannot be opened.
         """
-        with explained(f"cannot write the feed {place}", place):
-            try:
-                found = place.stat()
-            except FileNotFoundError:
-                return cls(place)
-            if not stat.S_ISREG(found.st_mode):
-                raise FeedError(
-                    f"cannot write the feed {place}: it is not a regular file"
-                )
-            if not overwrite or not found.st_size:
-                return cls(place, found.st_size)
-            file = cls(place)
-            fd = file._opened()
-            os.ftruncate(fd, 0)
-            sync_data(fd)
-            return file
-
-    def make(self) -> None:
-        """Make an empty file, if it is not there."""
         with explained(f"cannot write the feed {self.place}", self.place):
-            self._opened()
-            sync_directory(self.place.parent)
-
-    @property
-    def due(self) -> bool:
-        """Whether :meth:`append` has something to do."""
-        return self.end > self.base and not self._written
-
-    def finish(self, piece: Iterable[bytes]) -> None:
-        """Write the piece of the last run, which may be in the file in part.
-
-        Also if the file has its end: a power cut may have left a hole before that.
-        """
-        self.end = self.base + sum(map(len, piece))
-        self.append(piece)
-        self.sync()
+            fd = self._opened()
+            size = os.fstat(fd).st_size
+            if size and self._overwrite:
+                os.ftruncate(fd, 0)
+                sync_data(fd)
+                size = 0
+        self.base = self.end = size
 
     def append(self, piece: Iterable[bytes]) -> None:
         """Write the piece, which has been committed, to the end of the file.
@@ -92,7 +70,7 @@ class FeedFile:
         Raises :class:`~bloomdupe.errors.BloomDupeError` if that fails; then the piece
         may be there in part.
         """
-        if not self.due:
+        if self._written or self.end == self.base:
             return
         remedy = "what is missing is kept in the job: run the same command again"
         with explained(f"cannot write to the feed {self.place}", self.place, remedy):
@@ -112,9 +90,6 @@ class FeedFile:
             return  # it is closed in a fork, where the store refuses the commit
         with explained(f"cannot write to the feed {self.place}", self.place):
             sync_data(self._file.fileno())
-            if self._new:
-                sync_directory(self.place.parent)
-                self._new = False
         self._written = False
         self.base = self.end
 
@@ -134,7 +109,7 @@ class FeedFile:
 
     def _opened(self) -> int:
         if self._file is None:
-            self._new = not os.path.lexists(self.place)
+            new = not os.path.lexists(self.place)
             make_directory(self.place.parent)
             self._file = Descriptor.open(self.place, os.O_RDWR | os.O_CREAT, 0o666)
             try:
@@ -148,6 +123,8 @@ class FeedFile:
                 ) from None
             except OSError:
                 pass  # no locks on this file system; the size shows other writers
+            if new:
+                sync_directory(self.place.parent)
         return self._file.fileno()
 
     def _check_place(self, fd: int, piece: Iterable[bytes]) -> None:

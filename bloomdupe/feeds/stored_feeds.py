@@ -8,12 +8,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import FeedChangedError, FeedError
-from bloomdupe.feeds.feed import Known, WaitingFeed
+from bloomdupe.feeds.feed import WaitingFeed
 from bloomdupe.feeds.feed_format import changed_options, options_of
 from bloomdupe.feeds.file import FeedFile, change_of
 from bloomdupe.feeds.journal import Journal, Piece
 from bloomdupe.store.files import make_directory, read_json, refuse_link, write_json
-from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -160,38 +159,38 @@ class StoredFeeds:
         complete = place.exists() and place.stat().st_size == file["size"]
         return {**file, "base": file["size"]} if complete else file
 
-    def take(self, name: str, options: dict[str, Any], place: Path) -> Known:
-        """Return the state of a feed of this run; complete its file.
+    def take(
+        self, name: str, options: dict[str, Any], place: Path
+    ) -> tuple[dict[str, Any] | None, FeedFile]:
+        """Return the record of a feed of this run, None if it is new, and its file.
 
-        Raises :class:`~bloomdupe.errors.FeedError`.
+        The file is completed. Raises :class:`~bloomdupe.errors.FeedError`.
         """
-        record = self._feeds.get(name)
+        record = self._feeds.pop(name, None)
+        overwrite = bool(options.get("overwrite"))
         if record is None or "index" in record:
-            return Known()
-        bound = self._is_bound(name, record)
-        del self._feeds[name]
-        file, left = None, self._file_of(record, place)
-        if left is not None and bound:
-            with explained(f"cannot continue the feed {place}", place):
-                file = FeedFile(place, left["base"])
-                if left["size"] > file.base:
-                    file.finish(Piece(self.lines, record["number"]))
+            return None, FeedFile(place, overwrite=overwrite)
+        overwrite = overwrite and not (self.resumed and record["file"])
+        if self._is_bound(name, record):
+            file = FeedFile(place, self._file_of(record, place), overwrite=overwrite)
+            # A power cut may have left a hole even in a file that has its end.
+            file.append(Piece(self.lines, record["number"]))
+            file.sync()
+        else:
+            file = FeedFile(place, overwrite=overwrite)
         if self.resumed and not changed_options(record["options"], options_of(options)):
-            return Known(record, file, ours=record["file"] is not None)
-        if file is not None:
-            file.close()
-        return Known(ours=self.resumed)
+            return record, file
+        file.close()
+        return None, FeedFile(place, overwrite=overwrite)
 
     def take_waiting(self, name: str, slot: FeedSlot) -> WaitingFeed:
         """Return a feed of this run that is written from the journal."""
-        record = self._feeds.get(name)
+        record = self._feeds.pop(name, None)
         if record is None or "index" not in record:
             index = next(n for n in count() if n not in self._indexes)
             self._indexes.add(index)
             return WaitingFeed(name, slot, index, self.journal.end)
-        goes_on = self.resumed or self._owes(name, record)
-        del self._feeds[name]
-        if not goes_on:
+        if not (self.resumed or self._owes(name, record)):
             return WaitingFeed(name, slot, record["index"], self.journal.end)
         begin, items = record["begin"], record["items"]
         return WaitingFeed(name, slot, record["index"], begin, items)

@@ -35,7 +35,9 @@ FEED: dict[str, Any] = {
 
 
 def begun(place: Path, *, overwrite: bool = False) -> FeedFile:
-    return FeedFile.begin(place, overwrite=overwrite)
+    file = FeedFile(place, overwrite=overwrite)
+    file.begin()
+    return file
 
 
 def write(file: FeedFile, piece: bytes) -> None:
@@ -65,9 +67,7 @@ def resumed(place: Path, state: dict[str, Any], piece: bytes = PIECE) -> FeedFil
     record["lines"] = first.lines.seal()
     feeds = StoredFeeds(record, store, resumed=True)
     feeds.check({"f": (OPTIONS, place)})
-    file = feeds.take("f", OPTIONS, place).file
-    assert file is not None
-    return file
+    return feeds.take("f", OPTIONS, place)[1]
 
 
 @pytest.fixture

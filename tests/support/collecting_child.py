@@ -55,6 +55,7 @@ DELETING = ("HSET", "XTRIM")
 # As they are before a child puts points around them.
 _open, _pwrite, _replace, _seal = os.open, os.pwrite, os.replace, Journal.seal
 _ask = Client.ask
+_made = FeedFile.__init__
 
 
 class Crawl:
@@ -206,7 +207,7 @@ class Calls(Points):
         if self._without == "pieces":
             Journal.seal = without_pieces  # type: ignore[method-assign,assignment]
         if self._without == "repair":
-            FeedFile.finish = without_repair  # type: ignore[method-assign]
+            FeedFile.__init__ = without_repair  # type: ignore[method-assign]
         os.open = self._open  # type: ignore[assignment]
         os.pwrite = self._pwrite
         os.fsync = os.fdatasync = self._around(self._sync)
@@ -277,8 +278,9 @@ def without_pieces(journal: Journal) -> dict[str, Any]:
     return {**sealed, "size": 0} if journal.place.stem == "lines" else sealed
 
 
-def without_repair(self: FeedFile, piece: Any) -> None:
+def without_repair(self: FeedFile, place: Path, left: Any = None, **how: Any) -> None:
     """Write no lines that an earlier call has committed: for a control."""
+    _made(self, place, left and {**left, "size": left["base"]}, **how)
 
 
 def collect(url: str, directory: Path, *options: str, **faults: Any) -> int:
