@@ -71,20 +71,16 @@ def warn(line: str) -> None:
 @contextlib.contextmanager
 def progress_reported() -> Iterator[None]:
     """Print how far a long task is, such as the check of a store, in a terminal."""
-    logger, handler = logging.getLogger("bloomdupe.store.progress"), _ToTerminal()
-    logger.addHandler(handler)
+    logger = logging.getLogger("bloomdupe.store.progress")  # its lines are printable
+    handler = logging.StreamHandler(sys.stderr)
     if sys.stderr is not None and sys.stderr.isatty():
+        logger.addHandler(handler)
         logger.setLevel(logging.INFO)
     try:
         yield
     finally:
         logger.removeHandler(handler)
         logger.setLevel(logging.NOTSET)
-
-
-class _ToTerminal(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        warn(record.getMessage())
 
 
 def flush() -> None:

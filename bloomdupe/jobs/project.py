@@ -165,11 +165,8 @@ class Project:
 
         Fingerprints of plain fingerprinters do not depend on callbacks; others may.
         """
-        if is_plain(self._fingerprinter):
-            return Serializer(None)
-        spider = self.crawler.spider
-        assert spider is not None  # noqa: S101 - it was made
-        return Serializer(spider)
+        is_enough = is_plain(self._fingerprinter)
+        return Serializer(None) if is_enough else Serializer(self.crawler.spider)
 
     def finder(self, pages: Mapping[bytes, str]) -> Callable[[bytes], bytes | None]:
         """Return a function that recognises stored requests for some pages.

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
     from typing_extensions import Self
 
-    from bloomdupe.feeds.feed import Feed
     from bloomdupe.moving.stream_output import ItemEntry
 
 logger = logger_of(__name__)
@@ -119,7 +118,8 @@ class Collecting:
                 resumed=record is not None,
                 anew="collect into another directory",
             )
-            feeds.restore(left, _not_here, _not_here)
+            # No item is scraped here.
+            feeds.restore(left, lambda *_: None, lambda *_: None)
             undo.callback(feeds.release)
             self._numbered = [*feeds.taken.values()]
             """All feeds, in the order of the crawl."""
@@ -271,7 +271,10 @@ class Collecting:
         """
         for data in entry.items:
             try:
-                feeds, item = self._item(data)
+                numbers, packed = Journal.unpacked(data)
+                if not numbers or max(numbers) >= len(self._numbered):
+                    raise ValueError("it has no feed")
+                feeds, item = [self._numbered[n] for n in numbers], unpack(packed)
                 lines, failed = self._feeds.lines_of(item, feeds)
             except (UnserializableError, ValueError) as error:
                 raise StoreMismatchError(
@@ -287,12 +290,6 @@ class Collecting:
                     " it with %(error)r: %(item).200r",
                     {"uri": feed.name, "error": failure, "item": item},
                 )
-
-    def _item(self, data: bytes) -> tuple[list[Feed | WaitingFeed], object]:
-        numbers, packed = Journal.unpacked(data)
-        if not numbers or max(numbers) >= len(self._numbered):
-            raise ValueError("it has no feed")
-        return [self._numbered[number] for number in numbers], unpack(packed)
 
     def _write(self, lines: list[tuple[int, bytes]], position: str) -> None:
         """Commit lines and the position behind them, and write the lines to the files.
@@ -314,7 +311,3 @@ class Collecting:
         self._position = position
         part.done()
         self._feeds.append()
-
-
-def _not_here(*_: object) -> None:
-    """Stand for a function of a crawl: no item is scraped here."""

@@ -98,9 +98,7 @@ def _take_requests(
 ) -> None:
     """Add the pending requests; their ages keep the order in which they were taken."""
     project = job.project
-    order = project.order
-    crawler = project.crawler
-    assert crawler.spider is not None  # noqa: S101 - it was made
+    order, crawler = project.order, project.crawler
     serializer = Serializer(crawler.spider)
     folder = job.stores[0].path.parent
     total, requests = source.pending(crawler, folder, imported.problems)
