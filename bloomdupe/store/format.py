@@ -129,15 +129,8 @@ _LOW_64 = MODULUS - 1
 _LOW_32 = (1 << 32) - 1
 _SEEDS = {name: mmh3_x64_128_uintdigest(name) & _LOW_32 for name in TABLES}
 
-Totals = dict[bytes, list[int]]
+Totals = dict[str, list[int]]
 """Of each table: number of records, and their sums added up."""
-
-
-class Ledger(NamedTuple):
-    """Contents of the store, as counted by the last transaction."""
-
-    transaction: int
-    totals: Totals
 
 
 class JournalEntry(NamedTuple):

@@ -21,55 +21,31 @@ PATIENCE = 1.0
 Thing = TypeVar("Thing")
 
 
-class Progress:
-    """Logs the progress of a task, if no line was logged for ``PATIENCE``.
-
-    At the end of a task there is nothing left to say, so a task of one step is never
-    logged.
-    """
-
-    def __init__(self, task: str, total: int | None, unit: str, scale: int = 1) -> None:
-        """``scale`` is the number of things that count as one ``unit``.
-
-        ``total`` is None if it is unknown.
-        """
-        self._task = task
-        self._total = total
-        self._unit = unit
-        self._scale = scale
-        self._done = 0
-        self._due = monotonic() + PATIENCE
-
-    def passed(self, number: int) -> None:
-        """Count so many more things."""
-        self._done += number
-        now = monotonic()
-        if self._done != self._total and now >= self._due:
-            self._due = now + PATIENCE
-            of = "" if self._total is None else f" of {self._total // self._scale:,}"
-            logger.info(
-                "%(task)s: %(done)s%(of)s %(unit)s",
-                {
-                    "task": self._task,
-                    "done": f"{self._done // self._scale:,}",
-                    "of": of,
-                    "unit": self._unit,
-                },
-            )
-
-
 def reported(
     things: Iterable[Thing],
     task: str,
-    total: int | None,
+    total: float,
     unit: str,
-    size: Callable[[Thing], int] = lambda _: 1,
+    size: Callable[[Thing], float] = lambda _: 1,
 ) -> Iterator[Thing]:
     """Yield things, and log the progress of the task that goes through them.
 
-    ``size`` returns how many a thing counts for.
+    ``size`` returns how many units a thing counts for. A line is logged if there was
+    none for ``PATIENCE``, and none at the end, where nothing is left to say.
     """
-    progress = Progress(task, total, unit)
+    done, due = 0.0, monotonic() + PATIENCE
     for thing in things:
         yield thing
-        progress.passed(size(thing))
+        done += size(thing)
+        now = monotonic()
+        if done < total and now >= due:
+            due = now + PATIENCE
+            logger.info(
+                "%(task)s: %(done)s of %(total)s %(unit)s",
+                {
+                    "task": task,
+                    "done": f"{int(done):,}",
+                    "total": f"{int(total):,}",
+                    "unit": unit,
+                },
+            )

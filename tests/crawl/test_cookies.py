@@ -72,7 +72,7 @@ class Crawl:
 
     @property
     def stored(self) -> int:
-        return self.store.totals.get(COOKIES, [0])[0]
+        return self.store.now.entries(COOKIES)
 
     def close(self) -> None:
         self.filter.close()

@@ -22,8 +22,8 @@ def disagreements(data: Path) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(shutil.copy(data, folder))
         report = checked_reading.examine(copy, lambda _: None)
-        if report["problems"]:
-            return list(report["problems"])
+        if report.problems:
+            return report.problems
         with open_environment(copy.parent, readonly=True, lock=False) as env:
             tables = {name: env.open_db(name, create=False) for name in TABLES}
             with env.begin(buffers=True) as txn:
@@ -31,7 +31,7 @@ def disagreements(data: Path) -> list[str]:
                 counted = {slot.number: slot.requests for slot in snapshot.slots()}
                 keys = snapshot.keys(QUEUE)
                 queued = Counter(SLOT_KEY.unpack_from(key)[0] for key in keys)
-    said, counts = report["records"]["filter"], report["counts"]
+    said, counts = report.records["filter"], report.counts
     problems = [
         f"{counts[name]:,} {name} records stand where {number:,} are counted"
         for name, number in (

@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +24,13 @@ from bloomdupe.errors import (
 from bloomdupe.store import files
 from bloomdupe.store.format import FORMAT, MAGIC, damaged
 from bloomdupe.store.lmdb import open_data
-from bloomdupe.store.progress import Progress
+from bloomdupe.store.lmdb.checked_reading import CheckReport
+from bloomdupe.store.progress import reported
 
 _FATAL = {
-    -signum: signum.name
-    for signum in (
-        signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL,
-    )
+    signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL,
 }  # fmt: skip
-"""By exit code, the signals that end a process that trusts a damaged file."""
+"""The signals that end a process that trusts a damaged file."""
 
 # With the same modules as this process, and never with those of the folder in which it
 # happens to run.
@@ -43,29 +40,14 @@ _CHILD = (
 )
 
 
-@dataclass
-class CheckReport:
-    """The result of :func:`check`."""
-
-    problems: list[str]
-    """At most a few hundred lines; empty if the file is sound."""
-    transaction: int = 0
-    """Number of the last transaction."""
-    counts: dict[str, int] = field(default_factory=dict)
-    """Number of records of each table."""
-    records: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The named records of ``meta``."""
-
-
 def check(data: Path, why: str = "") -> CheckReport:
     """Read the whole file and check structure, sums and ledger.
 
     Raises :class:`OSError` if it cannot be read. The log says ``why``, after the name
     of the file. For the time it takes see tests/benchmarks/README.md.
     """
-    task, size = f"Checking {data}{why}", data.stat().st_size
-    progress = Progress(task, size, "MB", scale=10**6)
-    found: dict[str, Any] | int = 0
+    task, size = f"Checking {data}{why}", _megabytes(data.stat().st_size)
+    found: Any = 0
     path = filter(os.path.isabs, [*sys.path, str(Path(__file__).parents[3])])
     with subprocess.Popen(  # noqa: S603 - this interpreter
         [sys.executable, "-I", "-c", _CHILD, data, *path],
@@ -76,16 +58,16 @@ def check(data: Path, why: str = "") -> CheckReport:
         start_new_session=True,
     ) as child:
         try:
-            for line in child.stdout or ():
-                found = json.loads(line)
-                if isinstance(found, int):
-                    progress.passed(found)
+            lines = map(json.loads, child.stdout or ())
+            for found in reported(lines, task, size, "MB", _megabytes):  # noqa: B007
+                pass
         except BaseException:
             child.kill()
             raise
     code = child.returncode
-    if code in _FATAL:
-        return CheckReport([f"reading it ended a process by {_FATAL[code]}"])
+    if -code in _FATAL:
+        name = signal.Signals(-code).name
+        return CheckReport([f"reading it ended a process by {name}"])
     if isinstance(found, int):
         raise StoreError(
             f"cannot check {data}: the process that reads it ended with exit status"
@@ -96,6 +78,11 @@ def check(data: Path, why: str = "") -> CheckReport:
             raise OSError(found["errno"], found["failure"])
         raise StoreError(found["failure"])
     return CheckReport(**found)
+
+
+def _megabytes(size: object) -> float:
+    """Return a number of bytes in megabytes; of anything else, nothing."""
+    return size / 1e6 if isinstance(size, int) else 0.0
 
 
 def check_data(path: Path, *, owned: bool) -> None:

@@ -20,8 +20,6 @@ from bloomdupe.store.format import (
     MODULUS,
     QUEUE,
     TABLES,
-    Ledger,
-    Totals,
     checksum,
     damaged,
     meta_records,
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from bloomdupe.store.format import Totals
     from bloomdupe.store.store import Changes, Part
 
 Value = TypeVar("Value", bytes, memoryview)
@@ -129,15 +128,14 @@ class LmdbSnapshot(Snapshot):
         """Count the records of a table without reading them."""
         return int(self._txn.stat(self._tables[table])["entries"])
 
-    def ledger(self) -> Ledger:
+    def ledger(self) -> dict[str, Any]:
         """Return the ledger; every store has one."""
         record = self.record(LEDGER)
         if record is None:
             raise self.damaged("the ledger is missing")
-        totals = {name.encode(): total for name, total in record["totals"].items()}
-        return Ledger(record["transaction"], totals)
+        return record
 
-    def end(self) -> None:
+    def close(self) -> None:
         """End the transaction."""
         self._txn.abort()
 
@@ -148,11 +146,7 @@ def unreadable(file: str, error: lmdb.Error) -> StoreError:
 
 
 class LmdbBatch:
-    """A write transaction.
-
-    ``totals`` are those of the last transaction, and are kept right. Call :meth:`seal`
-    last.
-    """
+    """A write transaction; ``totals`` are those before it. Call :meth:`seal` last."""
 
     def __init__(
         self,
@@ -162,26 +156,25 @@ class LmdbBatch:
     ) -> None:
         self._txn = txn
         self._tables = tables
-        self._totals: Totals = defaultdict(lambda: [0, 0])
-        for name, (records, sums) in (totals or {}).items():
-            self._totals[name] = [records, sums]
+        before = {name: [*total] for name, total in (totals or {}).items()}
+        self._totals: Totals = defaultdict(lambda: [0, 0], before)
 
     def write(self, part: Part) -> None:
         """Write a part."""
         for table in part.cleared:
             self._txn.drop(self._tables[table], delete=False)
-            self._totals[table] = [0, 0]
+            self._totals[table.decode()] = [0, 0]
         for table, changes in part.changes.items():
             self._change(table, changes)
-        total = self._totals[EXACT]
+        total = self._totals[EXACT.decode()]
         for identity in part.exact:
             if self._txn.put(identity, b"", overwrite=False, db=self._tables[EXACT]):
                 total[0] += 1
-                total[1] += sum(unpack("<QQ", identity))
+                total[1] = (total[1] + sum(unpack("<QQ", identity))) % MODULUS
 
     def _change(self, table: bytes, changes: Changes) -> None:
         txn, database = self._txn, self._tables[table]
-        records, sums = self._totals[table]
+        records, sums = self._totals[table.decode()]
         number_of = int.from_bytes
         new: list[tuple[bytes, bytes]] = []
         once = table in PUT_ONCE
@@ -203,18 +196,12 @@ class LmdbBatch:
                 sums -= number_of(before[:CHECKSUM_BYTES], "little")
         with txn.cursor(database) as cursor:
             cursor.putmulti(new)  # one call in C for all of them
-        self._totals[table] = [records + len(new), sums]
+        self._totals[table.decode()] = [records + len(new), sums % MODULUS]
 
-    def seal(self) -> Ledger:
+    def seal(self) -> dict[str, Any]:
         """Write the ledger: the number of records of each table, and their sums."""
-        totals = {
-            name: [records, sums % MODULUS]
-            for name, (records, sums) in self._totals.items()
-        }
-        ledger = Ledger(self._txn.id(), totals)
-        named = {name.decode(): total for name, total in totals.items()}
-        record = {"transaction": ledger.transaction, "totals": named}
-        for key, value in meta_records({LEDGER: record}).items():
+        ledger = {"transaction": self._txn.id(), "totals": self._totals}
+        for key, value in meta_records({LEDGER: ledger}).items():
             stored = checksum(META, key, value) + value
             self._txn.put(key, stored, db=self._tables[META])
         return ledger

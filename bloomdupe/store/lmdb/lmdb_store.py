@@ -22,18 +22,15 @@ from bloomdupe.store.lmdb.environment import (
     unreadable,
 )
 from bloomdupe.store.lmdb.open_data import OpenData
-from bloomdupe.store.platform import sync
-from bloomdupe.store.progress import Progress
 from bloomdupe.store.store import Commit, Part, Store
 from bloomdupe.store.system_errors import explained, failed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from bloomdupe.errors import StoreDamagedError
-    from bloomdupe.store.files import Descriptor
-    from bloomdupe.store.format import Ledger, Totals
+    from bloomdupe.store.format import Totals
 
 BATCH_BYTES = 16 << 20
 """Bytes of a transaction when records are copied."""
@@ -69,23 +66,23 @@ class LmdbStore(Store):
         self.readonly = readonly
         self._file = str(path / files.DATA)
         self._pid = os.getpid()
-        self._lock: Descriptor | None = None
         self._reader: LmdbSnapshot | None = None
         self._failure: StoreError | None = None
         if not readonly:
             files.check_file_system(path)
-        if not readonly:
-            self._lock = files.lock_owner(path)
         with contextlib.ExitStack() as undo:
-            undo.callback(self._unlock)
+            if not readonly:
+                self._lock = undo.enter_context(files.lock_owner(path))
             self._data = OpenData(path)
+            undo.callback(self._data.close)
             check_data(path, owned=not readonly)
             # LMDB's own lock file is in use from the first owner on.
             locked = (path / files.OWNER).exists()
             if locked:
                 files.make_lock_file(path)
-            self._env = open_environment(path, readonly=readonly, lock=locked)
-            undo.callback(self._env.close)
+            self._env = undo.enter_context(
+                open_environment(path, readonly=readonly, lock=locked)
+            )
             self._tables = {one: self._env.open_db(one, create=False) for one in TABLES}
             with self.snapshot() as snapshot:
                 self.header = check_format(path, snapshot.record("store"))
@@ -95,31 +92,26 @@ class LmdbStore(Store):
                 if not (path / files.MARKER).exists():
                     files.write_marker(path, self.header)
                 self._env.reader_check()
-                self._data.begin_marking(self._ledger.transaction)
-            undo.pop_all()
+                self._data.begin_marking(self._ledger["transaction"])
+            self._opened = undo.pop_all()
 
     def close(self) -> None:
         """Release the store. Nothing is written to the data."""
         self._end_reader()
-        self._env.close()
-        self._data.close()
-        self._unlock()
-
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        self._opened.close()
 
     # Reading
 
-    @contextlib.contextmanager
-    def snapshot(self) -> Iterator[LmdbSnapshot]:
+    def snapshot(self) -> contextlib.closing[LmdbSnapshot]:
         """Read the last commit."""
+        return contextlib.closing(self._begin_reading())
+
+    def _begin_reading(self) -> LmdbSnapshot:
         try:
-            with self._env.begin(buffers=True) as txn:
-                yield LmdbSnapshot(txn, self._tables, self._file)
+            txn = self._env.begin(buffers=True)
         except lmdb.Error as error:
             raise unreadable(self._file, error) from error
+        return LmdbSnapshot(txn, self._tables, self._file)
 
     @property
     def now(self) -> LmdbSnapshot:
@@ -128,21 +120,17 @@ class LmdbStore(Store):
         A transaction for each read would cost more than reading a request or a page.
         """
         if self._reader is None:
-            try:
-                txn = self._env.begin(buffers=True)
-            except lmdb.Error as error:
-                raise unreadable(self._file, error) from error
-            self._reader = LmdbSnapshot(txn, self._tables, self._file)
+            self._reader = self._begin_reading()
         return self._reader
 
     def _end_reader(self) -> None:
         reader, self._reader = self._reader, None
         if reader is not None:
-            reader.end()
+            reader.close()
 
     def damaged(self, what: str) -> StoreDamagedError:
         """Return the error for damaged data; ``what`` describes the damage."""
-        return damaged(str(self.path / files.DATA), what)
+        return damaged(self._file, what)
 
     def disk_bytes(self) -> int:
         """Bytes that the data file takes on disk."""
@@ -157,28 +145,15 @@ class LmdbStore(Store):
 
     def heartbeat(self, moment: float) -> None:
         """Show readers that the owner is alive; the data are not touched."""
-        if self._lock is not None:
-            files.write_heartbeat(self._lock, moment)
-
-    @property
-    def totals(self) -> Totals:
-        """Records and sums of each table, as of the last transaction."""
-        return self._ledger.totals
+        files.write_heartbeat(self._lock, moment)
 
     # Writing
 
     def begin(self, *parts: Part) -> Commit:
         """Begin a commit. Sending it writes all parts in one durable transaction."""
+        return Commit(parts, lambda: self._send(parts))
 
-        def write(txn: lmdb.Transaction) -> Ledger:
-            batch = LmdbBatch(txn, self._tables, self._ledger.totals)
-            for part in parts:
-                batch.write(part)
-            return batch.seal()
-
-        return Commit(parts, lambda: self._transact(write))
-
-    def _transact(self, write: Callable[[lmdb.Transaction], Ledger]) -> None:
+    def _send(self, parts: Iterable[Part]) -> None:
         if os.getpid() != self._pid:
             raise StoreError(
                 f"{self.path} was opened by process {self._pid}; a forked child must"
@@ -189,24 +164,28 @@ class LmdbStore(Store):
         self._end_reader()  # otherwise the pages that it reads could not be used again
         try:
             self._data.expect_same()
-            self._ledger = self._committed(write)
-            self._data.written(self._ledger.transaction)
+            self._ledger = self._committed(parts)
+            self._data.written(self._ledger["transaction"])
         except StoreIOError as error:
             # No later sync restores the pages that a failed sync has dropped.
             self._failure = error
             raise
 
-    def _committed(self, write: Callable[[lmdb.Transaction], Ledger]) -> Ledger:
+    def _committed(self, parts: Iterable[Part]) -> dict[str, Any]:
+        before = self._ledger
         while True:
             try:
                 with self._env.begin(write=True) as txn:
-                    ledger = write(txn)
-                    self._data.begin_commit(self._ledger.transaction)
+                    batch = LmdbBatch(txn, self._tables, before["totals"])
+                    for part in parts:
+                        batch.write(part)
+                    ledger = batch.seal()
+                    self._data.begin_commit(before["transaction"])
             except lmdb.MapFullError:
                 self._grow_map()
             except lmdb.Error as error:
                 # Not a kill: the next process checks the file if it has changed.
-                self._data.mark(self._ledger.transaction)
+                self._data.mark(before["transaction"])
                 what = f"cannot write to {self._file}"
                 then = "the last checkpoint stands"
                 raise failed(what, self.path, error, then) from error
@@ -255,26 +234,19 @@ def copy_compacted(
     out; returns the number of their records. Other processes may read and write the
     store meanwhile. ``map_size`` is the address space that its file needs at most.
     """
-    ledger = snapshot.ledger()
-    totals = {n: t for n, t in ledger.totals.items() if n not in without}
-    left_out = sum(ledger.totals.get(name, [0])[0] for name in without)
-    data = directory / files.DATA
-    progress = Progress(f"Writing {data}", None, "MB", scale=10**6)
+    totals: Totals = snapshot.ledger()["totals"]
+    left_out = sum(totals.pop(name.decode(), [0])[0] for name in without)
     with open_environment(directory, lock=False) as copy:
         copy.set_mapsize(map_size)
         tables = {name: copy.open_db(name) for name in TABLES}
         for name in TABLES:
             if name in without:
                 continue
-            for records, size in portions(snapshot.values(name), BATCH_BYTES):
+            for records, _ in portions(snapshot.values(name), BATCH_BYTES):
                 with copy.begin(write=True) as txn, txn.cursor(tables[name]) as cursor:
                     cursor.putmulti(records, append=True)
-                progress.passed(size)
         with copy.begin(write=True) as txn:
             LmdbBatch(txn, tables, totals).seal()
-    data.chmod(0o600)
-    with data.open("rb") as file:
-        sync(file.fileno())
     files.write_marker(directory, header)
     return left_out
 
@@ -354,5 +326,5 @@ def _build(building: Path, records: dict[str, dict[str, Any]]) -> None:
         ledger = batch.seal()
     files.write_marker(building, header)
     data = OpenData(building)
-    data.begin_marking(ledger.transaction)
+    data.begin_marking(ledger["transaction"])
     data.close()
