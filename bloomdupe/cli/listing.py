@@ -38,7 +38,11 @@ def list_requests(options: Namespace) -> Answer:
     """Begin to read; requests are read while they are printed."""
     job: Job = options.job
     selection, reasons = selection_of(options), reasons_of(options)
-    most = None if options.limit is None else _limit(options.limit)
+    most = options.limit
+    if most is not None and not 0 < most <= sys.maxsize:
+        raise SettingError(
+            f"--limit {shown(most)} is not a number of lines, such as 20"
+        )
     warn_if_unknown(job, options.slot)
     if options.summary and reasons is None:
         raise SettingError("--summary groups failed requests: add --failed")
@@ -50,14 +54,6 @@ def list_requests(options: Namespace) -> Answer:
         found = iter(failed.groups if options.summary else failed.requests)
     found = islice(found, most)
     return Answer(map("  ".join, map(_cells, found)), map(_record, found))
-
-
-def _limit(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text[:20]) <= sys.maxsize):
-        raise SettingError(
-            f"--limit {shown(text)} is not a number of lines, such as 20"
-        )
-    return int(text)
 
 
 def _record(one: Listed) -> dict[str, Any]:

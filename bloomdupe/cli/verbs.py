@@ -93,7 +93,7 @@ OPTIONS: dict[str, str | dict[str, Any]] = {
         "help": "false-positive probability (default: %(default)s)",
     },
     "--summary": "with --failed: a line for each reason, exception and slot",
-    "--limit": {"metavar": "N", "help": "print at most N lines"},
+    "--limit": {"type": int, "metavar": "N", "help": "print at most N lines"},
     "--interval": {
         "type": float,
         "default": 2.0,

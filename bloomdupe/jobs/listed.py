@@ -14,6 +14,7 @@ from bloomdupe.requests.layout import fields_of, number_of, url_of
 if TYPE_CHECKING:
     from bloomdupe.crawl.state.failures import Failure
     from bloomdupe.frontier.pending_requests import PendingRequest
+    from bloomdupe.frontier.sent_request import SentRequest
 
 _SHOWN = {"url", "method", "priority", "callback"}
 """Fields of a request that a list shows."""
@@ -71,8 +72,8 @@ class ListedRequest(NamedTuple):
     """The stored request, if it has more than that."""
 
     @classmethod
-    def of(cls, one: PendingRequest) -> ListedRequest:
-        """Return a request in the store as it is listed."""
+    def of(cls, one: PendingRequest | SentRequest) -> ListedRequest:
+        """Return a request in the store, or on its way there, as it is listed."""
         try:
             fields = _checked(one.payload)
             priority = number_of(fields.get("priority", 0))

@@ -15,10 +15,7 @@ from bloomdupe.errors import BloomDupeError, StoreError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.contents import info_of_records, stored_record
 from bloomdupe.filter.parameters import is_url
-from bloomdupe.frontier.pending_requests import (
-    PendingRequest,
-    pending_requests,
-)
+from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.frontier.sent_request import partition_of
 from bloomdupe.frontier.slot_state import SlotState, backoff_of
 from bloomdupe.jobs.held import pending_among
@@ -126,14 +123,16 @@ class JobReader:
         """Yield the pending requests, slot by slot; memory does not grow."""
         slot = selection.slot
         with self._job.stores() as stores:
-            stored = (pending_requests(store, slot) for store in stores)
+            stored = chain.from_iterable(
+                pending_requests(store, slot) for store in stores
+            )
             sent = (
-                PendingRequest(one.slot, None, b"", one.payload)
+                one
                 for one in self._job.sent()
                 if one.payload and slot in (None, one.slot)
             )
-            for one in chain(chain.from_iterable(stored), sent):
-                listed = ListedRequest.of(one)
+            of = ListedRequest.of
+            for listed in chain(map(of, stored), map(of, sent)):
                 if listed.problem is not None:
                     if selection.pattern is None:
                         yield listed

@@ -115,7 +115,10 @@ def _read(text: str, defaults: Defaults, project: Project) -> SentRequest:
         request, start = checked(given["url"], **arguments), defaults.start
         callback = given.get("callback", defaults.callback)
         payload = _payload_for(request, callback, given.get("errback"))
-    _check_callbacks(payload, project)
+    fields = fields_of(payload)
+    for use in ("callback", "errback"):
+        if isinstance(name := fields.get(use), str):
+            project.check_method(use, name)
     return SentRequest(
         given.get("slot", slot_of(request)),
         request.priority,
@@ -200,10 +203,3 @@ def _check_fields(given: object) -> None:
         raise ValueError("it has no 'url'")
     if not 0 <= given.get("not_before", 0) < LATEST:
         raise ValueError(f"'not_before' cannot be {given['not_before']!r}")
-
-
-def _check_callbacks(payload: bytes, project: Project) -> None:
-    fields = fields_of(payload)
-    for use in ("callback", "errback"):
-        if isinstance(name := fields.get(use), str):
-            project.check_method(use, name)

@@ -8,6 +8,7 @@ from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.progress.pace import (
+    MINUTE,
     clock,
     duration,
     per_minute,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.slot_state import Backoff
     from bloomdupe.jobs.listed import FailedRequests
 
-MINUTE = 60.0
 LARGEST = 10
 """Number of slots to name, those with the most requests."""
 MOST_SLOTS = 100

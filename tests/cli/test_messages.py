@@ -80,7 +80,7 @@ URL = "https://a.example/"
         ("list --reason dns", "add --failed"),
         ("list --failed --reason often", "--reason 'often': expected"),
         ("list --summary", "--summary groups failed requests: add --failed"),
-        ("list --limit 0", "--limit '0' is not a number of lines"),
+        ("list --limit 0", "--limit 0 is not a number of lines"),
         ("top --interval 0", "--interval 0: expected seconds from 0.1 to 3600"),
         ("add --from nowhere", "cannot read nowhere: No such file or directory"),
         (f"add {URL} --spider other", "is that of spider 'site'"),

@@ -96,8 +96,9 @@ def test_verbs_answer_as_they_do_for_a_directory(
 
 
 def test_a_running_crawl_is_handed_requests_and_refuses_changes(
-    crawl: str, verb: Verb, worker: PartitionOwner
+    crawl: str, verb: Verb, worker: PartitionOwner, tmp_path: Path
 ) -> None:
+    later = tmp_path / "later"
     assert "job running (1 worker)" in " ".join(verb("info", crawl).out.split())
     answer = verb("add", crawl, "https://x.example/", "https://y.example/")
     assert (answer.code, "handed to the running crawl" in answer.out) == (0, True)
@@ -109,6 +110,10 @@ def test_a_running_crawl_is_handed_requests_and_refuses_changes(
     ]
     assert sorted(one.slot for one in sent) == ["x.example", "y.example"]
     assert "https://x.example/" in verb("list", crawl, "--slot", "x.example").out
+    later.write_text('{"url": "https://z.example/", "not_before": 4000000000}')
+    assert verb("add", crawl, "--from", later).code == 0
+    listed = verb("list", crawl, "--slot", "z.example").out
+    assert listed.endswith("https://z.example/  after 2096-10-02 07:06:40 UTC\n")
     for change in (["drop", crawl, "--slot", "a"], ["requeue", crawl, DONE[0]]):
         refused = verb(*change)
         assert refused.code == 1
