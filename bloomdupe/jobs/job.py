@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.progress.pace import duration
 from bloomdupe.errors import StoreLockedError, StoreMismatchError
+from bloomdupe.filter.bloom import BloomFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
     from typing import Any
@@ -24,12 +25,11 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings
 
     from bloomdupe.crawl.state.rules import Rules
-    from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.jobs.held import Added, HeldJob
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.view import Life
-    from bloomdupe.store.store import Store
+    from bloomdupe.store.store import Store, StorePlace
 
 MOST_AT_ONCE = 1_000
 """Requests that are added at once, so that a running crawl need not stop for long."""
@@ -71,12 +71,31 @@ class Job(ABC):
         """The identity of the job, as its store has it; None: there is no job yet."""
 
     @abstractmethod
-    def stores(self) -> AbstractContextManager[list[Store]]:
-        """Open the stores, read-only."""
+    def places(self) -> AbstractContextManager[Sequence[StorePlace]]:
+        """Give the places of the stores; refuse a job that is not there."""
 
-    @abstractmethod
-    def filters(self) -> AbstractContextManager[list[BloomFilter]]:
-        """Open the filters of the stores, read-only."""
+    @contextlib.contextmanager
+    def stores(self) -> Iterator[list[Store]]:
+        """Open the stores that were begun, read-only."""
+        with self.places() as places, contextlib.ExitStack() as stack:
+            found = [place.open(readonly=True) for place in places if place.exists()]
+            for store in found:
+                stack.callback(store.close)
+            yield found
+
+    @contextlib.contextmanager
+    def filters(self) -> Iterator[list[BloomFilter]]:
+        """Open the filters of all stores, read-only; an empty one if it was not begun.
+
+        Requests are in the store of their slot, see :func:`partition_of`.
+        """
+        with self.places() as places, contextlib.ExitStack() as stack:
+            yield [
+                stack.enter_context(BloomFilter.open(place, readonly=True))
+                if place.exists()
+                else BloomFilter(1)
+                for place in places
+            ]
 
     @abstractmethod
     def rules(self) -> Rules:

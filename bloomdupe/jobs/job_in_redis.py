@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.jobs.project import Project
-    from bloomdupe.store.store import Store
 
 REPLACE = LuaScript("replace")
 AT_ONCE = 1_000
@@ -62,8 +61,8 @@ class JobInRedis(Job):
             return identity
 
     @contextmanager
-    def _partitions(self) -> Iterator[list[RedisStore]]:
-        """Open all partitions of a crawl that a worker has begun."""
+    def places(self) -> Iterator[list[RedisStore]]:
+        """Give all partitions of a crawl that a worker has begun."""
         with self._crawl() as crawl:
             found = [RedisStore(crawl, number) for number in range(crawl.partitions)]
             if not found or not found[0].header:
@@ -71,21 +70,6 @@ class JobInRedis(Job):
                     f"{self.shown}: there is no crawl of this name: a worker begins it"
                 )
             yield found
-
-    @contextmanager
-    def stores(self) -> Iterator[list[Store]]:
-        """Open the partitions that a worker has begun."""
-        with self._partitions() as found:
-            yield [store for store in found if store.header]
-
-    @contextmanager
-    def filters(self) -> Iterator[list[BloomFilter]]:
-        """Open the filters of all partitions; an empty one if it has not begun."""
-        with self._partitions() as found:
-            yield [
-                BloomFilter.open(one, readonly=True) if one.header else BloomFilter(1)
-                for one in found
-            ]
 
     def rules(self) -> Rules:
         """Read the rules."""
@@ -99,7 +83,7 @@ class JobInRedis(Job):
 
     def replace_rules(self, change: Callable[[Rules], Rules]) -> Rules:
         """Replace the rules, unless they have changed meanwhile; then try again."""
-        with self._partitions(), self._crawl() as crawl:
+        with self.places(), self._crawl() as crawl:
             while True:
                 before, rules = self._rules_in(crawl)
                 rules = change(rules)
@@ -139,7 +123,7 @@ class JobInRedis(Job):
 
     def hold(self, project: Project | None, *, begin: bool) -> HeldJob:
         """Take all partitions; only a worker begins a crawl."""
-        with self._partitions():  # or there is none
+        with self.places():  # or there is none
             return taken(self._address, project, self.rules())
 
     def hand_over(self, requests: list[SentRequest]) -> None:
@@ -155,7 +139,7 @@ class JobInRedis(Job):
 
     def remove(self, confirm: Callable[[Removed], None]) -> Removed:
         """Remove all keys in one step; a worker that is still there is refused then."""
-        with self._partitions():  # or there is none
+        with self.places():  # or there is none
             life = self.life()
         if life.is_held:
             raise StoreError(

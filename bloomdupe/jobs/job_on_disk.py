@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import stat
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.jobs.held import HeldJob
     from bloomdupe.jobs.project import Project
-    from bloomdupe.store.store import Store
 
 
 SCRAPYS = ("requests.queue", "requests.seen")
@@ -162,16 +161,12 @@ class JobOnDisk(Job):
             return identity
 
     @contextmanager
-    def stores(self) -> Iterator[list[Store]]:
-        """Open the store."""
-        with closing(Directory(self.directory).open(readonly=True)) as store:
-            yield [store]
-
-    @contextmanager
-    def filters(self) -> Iterator[list[BloomFilter]]:
-        """Open the filter."""
-        with BloomFilter.open(self.directory, readonly=True) as seen:
-            yield [seen]
+    def places(self) -> Iterator[list[Directory]]:
+        """Give the directory of the store."""
+        place = Directory(self.directory)
+        if not place.exists():
+            raise StoreError(f"{place.shown}: there is no bloomdupe store")
+        yield [place]
 
     def rules(self) -> Rules:
         """Read the file of rules."""
@@ -218,9 +213,8 @@ class JobOnDisk(Job):
 
     def remove(self, confirm: Callable[[Removed], None]) -> Removed:
         """Lock the job and remove its store."""
-        store = self.directory
-        if not Directory(store).exists():
-            raise StoreError(f"{store}: there is no bloomdupe store")
+        with self.places() as (place,):  # or there is none
+            store = place.path
         if store.is_symlink():
             raise StoreError(f"{store} is a link: name {store.resolve()}")
         # Before the lock: the data of a store that has an owner are not checked.
