@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import shutil
 from contextlib import suppress
@@ -12,12 +11,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from mmh3 import mmh3_x64_128_digest
-from scrapy.utils.defer import maybe_deferred_to_future
-from twisted.internet.defer import Deferred
+from scrapy.utils.defer import ensure_awaitable
 
-from bloomdupe.feeds.feed_format import local_path, replaces, without_secret
+from bloomdupe.feeds.feed_format import described, local_path, replaces
 from bloomdupe.feeds.file import read_bytes
-from bloomdupe.inside_scrapy.private_names import PostProcessingManager
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import unpack
 from bloomdupe.store.files import lock_owner, make_directory, sync_directory
@@ -49,16 +46,14 @@ class Deliveries:
         left: StoredFeeds,
         report: Callable[[FeedSlot, bool], Awaitable[None]],
     ) -> None:
-        self._access, self._report = access, report
-        self._journal, self._delivered = left.journal, left.delivered
-        self._directory, self._moment = left.directory, left.moment
+        self._access, self._left, self._report = access, left, report
 
     async def deliver(self, feeds: Iterable[WaitingFeed]) -> bool:
         """Deliver all that is in the journal; return whether all went well.
 
         The crawl has finished: a batch that is not full is delivered, too.
         """
-        place = self._directory
+        place = self._left.directory
         with explained(f"cannot write feeds from {place}", place):
             make_directory(place, 0o700)
             lock = lock_owner(place)
@@ -69,10 +64,10 @@ class Deliveries:
         return all(results)
 
     async def _deliver(self, feed: WaitingFeed) -> bool:
-        slot = None
+        slot, delivered = feed.slot, self._left.delivered
         try:
-            record = self._delivered.get(feed.name, feed.begin)
-            while self._delivered.lacks(feed.index, record) or (
+            record = delivered.get(feed.name, feed.begin)
+            while delivered.lacks(feed.index, record) or (
                 feed.slot.feed_options["store_empty"] and record["batch"] == 1
             ):
                 slot = self._slot(feed, record)
@@ -83,27 +78,27 @@ class Deliveries:
                 "Error storing the feed (%(count)d items) in: %(uri)s. It is kept in"
                 " %(place)s, and stored when the same command is run again",
                 {
-                    "count": feed.items,
-                    "uri": without_secret(slot.uri if slot else feed.name),
-                    "place": self._journal.place,
+                    **described(slot),
+                    "count": feed.slot.itemcount,
+                    "place": self._left.journal.place,
                 },
                 extra={"spider": self._access.crawler.spider},
             )
-            if slot is not None:
-                await self._report(slot, False)
+            await self._report(slot, False)
             return False
         return True
 
     def _slot(self, feed: WaitingFeed, record: dict[str, Any]) -> FeedSlot:
         """Return Scrapy's slot for the next file of a feed; note when it was begun."""
-        batch, begun = record["batch"], self._moment
+        batch, moment = record["batch"], self._left.moment
+        begun = moment
         template, options = feed.slot.uri_template, feed.slot.feed_options
         if options["batch_item_count"]:
             if "time" not in record:
                 record["time"] = datetime.now(tz=timezone.utc).isoformat()
-                self._delivered.put(feed.name, record)
+                self._left.delivered.put(feed.name, record)
             begun = datetime.fromisoformat(record["time"])
-        uri = self._access.uri_of(template, options, batch, self._moment, begun)
+        uri = self._access.uri_of(template, options, batch, moment, begun)
         return self._access.new_slot(template, options, batch, uri)
 
     # One file
@@ -111,7 +106,10 @@ class Deliveries:
     async def _hand_over(
         self, feed: WaitingFeed, slot: FeedSlot, record: dict[str, Any]
     ) -> dict[str, Any]:
-        """Write a file, and give it to its storage; return the new record."""
+        """Write a file, and give it to its storage; return the new record.
+
+        If the exporter fails for an item, the delivery fails.
+        """
         most = int(slot.feed_options["batch_item_count"] or 0) or None
         start = record["end"]
         if replaces(slot) and not most:
@@ -123,51 +121,34 @@ class Deliveries:
                 place, start, record.get("target"), empty_before=replaces(slot)
             )
             start, slot.storage = target.start, target
-        items = islice(self._journal.items(feed.index, start), most)
-        try:
-            end = self._export(slot, items, record["end"])
-        finally:
-            slot.storage = storage
-        file: Any = slot.file
-        if isinstance(file, PostProcessingManager):
-            file.close()
-            file = file.file
-        done = {**record, "end": end, "batch": slot.batch_id + 1}
-        done.pop("time", None)
-        if target is not None:
-            record["target"], done["target"] = target.prepare(file)
-            self._delivered.put(feed.name, record)
-        elif hasattr(file, "flush") and not getattr(file, "closed", False):
-            file.flush()
-        if most:
-            done.pop("target", None)
-        result: Any = (target or storage).store(file)
-        if isinstance(result, Deferred):
-            result = maybe_deferred_to_future(result)
-        if inspect.isawaitable(result):
-            await result
-        self._delivered.put(feed.name, done)
-        return done
-
-    def _export(
-        self, slot: FeedSlot, items: Iterable[tuple[int, bytes]], end: int
-    ) -> int:
-        """Export items; return the position behind the last.
-
-        If the exporter fails for one of them, the delivery fails.
-        """
+        end = record["end"]
         try:
             slot.start_exporting()
             exporter: Any = slot.exporter
-            for end, data in items:  # noqa: B007 - the last position is returned
+            items = self._left.journal.items(feed.index, start)
+            for end, data in islice(items, most):  # noqa: B007 - it is needed below
                 exporter.export_item(unpack(data))
                 slot.itemcount += 1
             slot.finish_exporting()
         except BaseException:
-            if isinstance(slot.storage, Target):
-                slot.storage.discard()
+            if target is not None:
+                target.discard()
             raise
-        return end
+        finally:
+            slot.storage = storage
+        file = self._access.file_of(slot)
+        done = {**record, "end": end, "batch": slot.batch_id + 1}
+        done.pop("time", None)
+        if target is not None:
+            record["target"], done["target"] = target.prepare(file)
+            self._left.delivered.put(feed.name, record)
+        elif hasattr(file, "flush") and not getattr(file, "closed", False):
+            file.flush()
+        if most:
+            done.pop("target", None)
+        await ensure_awaitable((target or storage).store(file))
+        self._left.delivered.put(feed.name, done)
+        return done
 
 
 TAIL_BYTES = 4096

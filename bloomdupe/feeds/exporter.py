@@ -15,6 +15,7 @@ from bloomdupe.feeds.delivery import Deliveries
 from bloomdupe.feeds.feed import Feed, WaitingFeed, name_of
 from bloomdupe.feeds.feed_format import (
     appended_path,
+    described,
     local_path,
     parameters,
     without_secret,
@@ -27,7 +28,8 @@ from bloomdupe.requests.values import pack_texts
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -92,14 +94,6 @@ class FeedExporter(FeedExporterAccess):
 
     # Opening
 
-    @classmethod
-    def check_job(cls, crawler: Crawler, left: StoredFeeds) -> None:
-        """Raise the errors of :meth:`restore` before anything is open; change nothing.
-
-        Raises :class:`~bloomdupe.errors.FeedError`.
-        """
-        cls.early(crawler)._checked(left)  # noqa: SLF001 - our own
-
     def restore(self, left: StoredFeeds, put: Put, fail: Fail) -> None:
         """Make the feeds part of the checkpoint; called when the crawl opens.
 
@@ -107,13 +101,12 @@ class FeedExporter(FeedExporterAccess):
         line)``. ``fail`` stops the crawl, for an item that cannot be kept. Raises
         :class:`~bloomdupe.errors.FeedError` for a feed that cannot be continued.
         """
-        slots = self._checked(left)
+        slots = self.check(left)
         self._anew = not left.resumed and not left.owing
         left.journal.begin(anew=self._anew)
         taken: dict[str, Feed | WaitingFeed] = {}
         number = 0
-        for template, (name, slot) in slots.items():
-            place = appended_path(slot, self.here)
+        for template, (name, slot, place) in slots.items():
             if place is None:
                 taken[template] = left.take_waiting(name, slot)
                 continue
@@ -122,9 +115,27 @@ class FeedExporter(FeedExporterAccess):
             number += 1
         self._left, self._lost = left, left.lost()
         self._finished = self._idle = left.resumed and left.finished
-        self.take_part(put, fail, taken)
+        self._take_part(put, fail, taken)
 
-    def take_part(
+    def share(self, put: Put, fail: Fail) -> None:
+        """Make the items part of the output of a worker, which writes no file.
+
+        All feeds wait, for ``collect``. See :meth:`restore`.
+        """
+        self._take_part(put, fail, self.all_waiting())
+
+    def all_waiting(self) -> dict[str, WaitingFeed]:
+        """Return the feeds as those of a worker; their order numbers them."""
+        return {
+            template: WaitingFeed(
+                name_of(self, template, options),
+                self.new_slot(template, options, 1),
+                number,
+            )
+            for number, (template, options) in enumerate(self.feeds.items())
+        }
+
+    def _take_part(
         self, put: Put, fail: Fail, taken: Mapping[str, Feed | WaitingFeed]
     ) -> None:
         """Take feeds from Scrapy: their items go to ``put``."""
@@ -132,14 +143,18 @@ class FeedExporter(FeedExporterAccess):
         self.feeds.clear()
         self._put, self._fail = put, fail
 
-    def _checked(self, left: StoredFeeds) -> dict[str, tuple[str, FeedSlot]]:
-        """Compare the feeds with the last run; return their names and slots."""
+    def check(self, left: StoredFeeds) -> dict[str, tuple[str, FeedSlot, Path | None]]:
+        """Compare the feeds with the last run; nothing is changed.
+
+        Returns for each its name, its slot, and the file to which it is appended.
+        Raises :class:`~bloomdupe.errors.FeedError`.
+        """
         slots, templates = {}, dict[object, str]()
         for template, options in self.feeds.items():
             name = name_of(self, template, options)
             uri = self.uri_of(template, options, 1, left.moment, left.moment)
             slot = self.new_slot(template, options, 1, uri)
-            slots[template] = name, slot
+            slots[template] = name, slot, appended_path(slot, self.here)
             place = local_path(slot, self.here)
             if place is not None and not options["batch_item_count"]:
                 other = templates.setdefault(place, template)
@@ -149,12 +164,7 @@ class FeedExporter(FeedExporterAccess):
                         f" {without_secret(template)} have the same file {place}; give"
                         " each a name of its own"
                     )
-        left.check(
-            {
-                name: (slot.feed_options, appended_path(slot, self.here))
-                for name, slot in slots.values()
-            }
-        )
+        left.check({name: (slot.feed_options, at) for name, slot, at in slots.values()})
         return slots
 
     def open_spider(self, spider: Spider) -> None:
@@ -175,12 +185,13 @@ class FeedExporter(FeedExporterAccess):
     @property
     def held_back(self) -> list[str]:
         """Names of the feeds that are delivered when the crawl has finished."""
-        return [feed.name for feed in self.waiting]
+        return [] if self._left is None else [feed.name for feed in self.waiting]
 
     @property
     def parameters(self) -> set[str]:
         """Attributes of the spider that name places of feeds."""
-        return set().union(*map(parameters, self.taken))
+        taken = () if self._left is None else self.taken
+        return set().union(*map(parameters, taken))
 
     # Items
 
@@ -264,7 +275,8 @@ class FeedExporter(FeedExporterAccess):
         plugins; the same lines can be given again.
         """
         left = self._left
-        assert left is not None  # noqa: S101 - they are restored
+        if left is None:
+            return Part(output=output_of(lines))
         appended, waiting = self.appended, self.waiting
         left.lines.begin(anew=True)
         left.journal.begin(anew=self._anew)
@@ -291,7 +303,7 @@ class FeedExporter(FeedExporterAccess):
             for feed in appended:
                 feed.done()
             for one in waiting:
-                one.items += new[one.index]
+                one.slot.itemcount += new[one.index]
             left.lines.done()
             left.journal.done()
 
@@ -377,11 +389,7 @@ class FeedExporter(FeedExporterAccess):
         if stored:
             logger.info(
                 "Stored %(format)s feed (%(count)d items) in: %(uri)s",
-                {
-                    "format": slot.format,
-                    "count": slot.itemcount,
-                    "uri": without_secret(slot.uri),
-                },
+                described(slot),
                 extra={"spider": slot.spider},
             )
         sent = send_signal(self.crawler, signals.feed_slot_closed, slot=slot)
@@ -394,46 +402,21 @@ MOST_ITEMS = 1_000
 """Items of a line: a script of Redis takes no more than some thousand arguments."""
 
 
-class StreamFeeds:
-    """Has the interface of :class:`~bloomdupe.feeds.exporter.FeedExporter`.
+def output_of(lines: Iterable[tuple[int, bytes]]) -> list[list[bytes]]:
+    """Return the lines of a worker's output with these items.
 
-    All feeds wait, for ``collect``: no worker writes a file. ``put`` gets an item for
-    the output and its response, ``fail`` an error for which the crawl must stop. An
-    item is as the journal of a job has it. A line of the output has items of several
+    An item is as the journal of a job has it. A line of the output has items of several
     pages, as the fields ``0``, ``1`` and so on.
     """
-
-    parameters: Sequence[str] = ()
-    held_back: Sequence[str] = ()
-
-    def __init__(
-        self,
-        crawler: Crawler,
-        put: Callable[[Any, list[tuple[int, bytes]]], None],
-        fail: Callable[[Exception], None],
-    ) -> None:
-        exporter = FeedExporter.of(crawler)
-        exporter.take_part(put, fail, _waiting(exporter))
-
-    def sync(self) -> None:
-        """Do nothing: there is no file."""
-
-    append = sync
-
-    def end(self, *, finished: bool) -> None:
-        """Do nothing: there is no file."""
-
-    def prepare(self, lines: Iterable[tuple[int, bytes]]) -> Part:
-        """Return the part that adds these items to the output."""
-        entries: list[list[bytes]] = []
-        size = MOST_BYTES
-        for _, data in lines:
-            if size + len(data) > MOST_BYTES or len(entries[-1]) >= 2 * MOST_ITEMS:
-                entries.append([])
-                size = 0
-            entries[-1] += (b"%d" % (len(entries[-1]) // 2), data)
-            size += len(data)
-        return Part(output=entries)
+    output: list[list[bytes]] = []
+    size = MOST_BYTES
+    for _, data in lines:
+        if size + len(data) > MOST_BYTES or len(output[-1]) >= 2 * MOST_ITEMS:
+            output.append([])
+            size = 0
+        output[-1] += (b"%d" % (len(output[-1]) // 2), data)
+        size += len(data)
+    return output
 
 
 def feed_names(crawler: Crawler) -> list[str]:
@@ -441,16 +424,4 @@ def feed_names(crawler: Crawler) -> list[str]:
 
     They are their URIs, without secrets and times.
     """
-    return [feed.name for feed in _waiting(FeedExporter.early(crawler)).values()]
-
-
-def _waiting(exporter: FeedExporter) -> dict[str, WaitingFeed]:
-    """Return the feeds of Scrapy; their order gives them their numbers."""
-    return {
-        template: WaitingFeed(
-            name_of(exporter, template, options),
-            exporter.new_slot(template, options, 1),
-            number,
-        )
-        for number, (template, options) in enumerate(exporter.feeds.items())
-    }
+    return [feed.name for feed in FeedExporter.early(crawler).all_waiting().values()]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.errors import FeedError
 from bloomdupe.feeds.feed_format import (
     Format,
+    described,
     options_of,
     with_parameters,
     without_secret,
@@ -66,11 +67,6 @@ class Feed:
         slot.itemcount = record["items"]
         self._format = Format(partial(access.new_exporter, slot), record["fields"])
         self.encode = self._format.encode
-
-    @property
-    def items(self) -> int:
-        """The items in it, as of the last commit."""
-        return self.slot.itemcount
 
     # Checkpoints
 
@@ -169,13 +165,12 @@ class WaitingFeed:
     name: str
     """Its name in the store."""
     slot: FeedSlot
-    """Scrapy's slot of its first file."""
+    """Scrapy's slot of its first file; it counts the items of this round, as of the
+    last commit."""
     index: int
     """By which the journal names it."""
     begin: int = 0
     """The position in the journal at which the present round begins."""
-    items: int = 0
-    """Its items in this round, as of the last commit."""
     tried: bool = False
     """Whether its exporter was tried with an item of this run."""
 
@@ -202,7 +197,7 @@ class WaitingFeed:
         """Return the record of the feed for the store, with so many new items."""
         return {
             "uri": without_secret(self.slot.uri),
-            "items": self.items + added,
+            "items": self.slot.itemcount + added,
             "file": None,
             "index": self.index,
             "begin": self.begin,
@@ -210,14 +205,10 @@ class WaitingFeed:
 
     def say_kept(self) -> None:
         """Say that it waits for the end of the crawl."""
-        if self.items:
+        if self.slot.itemcount:
             logger.info(
                 "Kept %(format)s feed (%(count)d items) in the job; it is stored in"
                 " %(uri)s when the crawl has finished",
-                {
-                    "format": self.slot.format,
-                    "count": self.items,
-                    "uri": without_secret(self.slot.uri),
-                },
+                described(self.slot),
                 extra={"spider": self.slot.spider},
             )

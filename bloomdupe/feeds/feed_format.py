@@ -169,6 +169,12 @@ def without_secret(uri: str) -> str:
     return uri if found is None else found[1] + found[3]
 
 
+def described(slot: FeedSlot) -> dict[str, Any]:
+    """Return what a message says of a file of a feed."""
+    uri = without_secret(slot.uri)
+    return {"format": slot.format, "count": slot.itemcount, "uri": uri}
+
+
 def with_parameters(template: str, values: Mapping[str, object]) -> str:
     """Return the template of a URI with all its parameters that do not change.
 

@@ -192,8 +192,8 @@ class StoredFeeds:
             return WaitingFeed(name, slot, index, self.journal.end)
         if not (self.resumed or self._owes(name, record)):
             return WaitingFeed(name, slot, record["index"], self.journal.end)
-        begin, items = record["begin"], record["items"]
-        return WaitingFeed(name, slot, record["index"], begin, items)
+        slot.itemcount = record["items"]
+        return WaitingFeed(name, slot, record["index"], record["begin"])
 
     def lost(self) -> dict[str, dict[str, Any]]:
         """Return the records of the feeds that this run does not have."""

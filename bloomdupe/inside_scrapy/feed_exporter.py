@@ -105,6 +105,10 @@ class FeedExporterAccess(feedexport.FeedExporter):
             **options["item_export_kwargs"],
         )
 
+    def file_of(self, slot: FeedSlot) -> IO[bytes]:
+        """Return the file of a slot for its storage; plugins have finished with it."""
+        return self._get_file(slot)
+
 
 def write_columns(exporter: CsvItemExporter, item: object, known: Any) -> None:
     """Write the line with the names of the columns.

@@ -24,9 +24,6 @@ from bloomdupe.errors import EngineError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scrapy.extensions.postprocessing import (
-        PostProcessingManager as PostProcessingManager,
-    )
     from scrapy.pipelines.files import FSFilesStore as FSFilesStore
     from scrapy.utils.conf import (
         feed_complete_default_values_from_settings as feed_complete_default_values_from_settings,  # noqa: E501 - the formatter leaves it
@@ -66,13 +63,14 @@ NEEDED = _names({
     "scrapy.utils.defer": "aiter_errback iter_errback",
     "scrapy.middleware.MiddlewareManager": "middlewares",
     "scrapy.signalmanager.SignalManager": "sender",
-    "scrapy.extensions.feedexport.FeedExporter": "_start_new_batch feeds slots",
+    "scrapy.extensions.feedexport.FeedExporter": (
+        "_get_file _start_new_batch feeds slots"
+    ),
     "scrapy.extensions.feedexport.FeedSlot": (
         "batch_id exporter exporters feed_options file filter finish_exporting "
         "format itemcount spider start_exporting storage uri"
     ),
     "scrapy.extensions.feedexport.FileFeedStorage": "path",
-    "scrapy.extensions.postprocessing": "PostProcessingManager",
     "scrapy.exporters.CsvItemExporter": (
         "_headers_not_written _write_headers_and_set_fields_to_export"
     ),

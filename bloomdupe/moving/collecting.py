@@ -123,7 +123,7 @@ class Collecting:
             undo.callback(feeds.release)
             self._numbered = [*feeds.taken.values()]
             """All feeds, in the order of the crawl."""
-            self._before = [feed.items for feed in self._numbered]
+            self._before = [feed.slot.itemcount for feed in self._numbered]
             self._opened = undo.pop_all()
 
     def __enter__(self) -> Self:
@@ -186,7 +186,7 @@ class Collecting:
             place = local_path(feed.slot, self._feeds.here)
             files[feed.name] = {
                 "place": str(place or without_secret(feed.slot.uri)),
-                "added": feed.items - before,
+                "added": feed.slot.itemcount - before,
                 "bytes": place.stat().st_size if place and place.exists() else 0,
                 "later": isinstance(feed, WaitingFeed),
             }

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
-from bloomdupe.feeds.exporter import MOST_BYTES, MOST_ITEMS, StreamFeeds
+from bloomdupe.feeds.exporter import MOST_BYTES, MOST_ITEMS, output_of
 
 
 @pytest.mark.parametrize(
@@ -23,8 +20,5 @@ from bloomdupe.feeds.exporter import MOST_BYTES, MOST_ITEMS, StreamFeeds
 def test_a_line_has_neither_too_many_items_nor_too_many_bytes(
     items: int, size: int, lines: list[int]
 ) -> None:
-    exporter = SimpleNamespace(feeds={}, take_part=lambda *_: None)
-    crawler: Any = SimpleNamespace(get_extension=lambda _: exporter)
-    feeds = StreamFeeds(crawler, lambda *_: None, lambda _: None)
-    part = feeds.prepare([(0, bytes(size))] * items)
-    assert [len(line) // 2 for line in part.output] == lines
+    found = output_of([(0, bytes(size))] * items)
+    assert [len(line) // 2 for line in found] == lines

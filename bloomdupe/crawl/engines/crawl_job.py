@@ -107,7 +107,7 @@ class CrawlJob:
         if directory is not None and not Directory(directory).exists():
             refuse_queue_of_scrapy(directory.parent, self.spider)
             left = StoredFeeds({}, directory, resumed=False)
-            FeedExporter.check_job(crawler, left)
+            FeedExporter.early(crawler).check(left)
 
 
 def check_stay(settings: JobSettings) -> None:

@@ -19,7 +19,7 @@ from bloomdupe.errors import (
     NotOwnerError,
     UnserializableError,
 )
-from bloomdupe.feeds.exporter import StreamFeeds
+from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.held_frontier import CONTROL, HeldFrontier
 from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.checkpoint import Steps
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.in_flight.request import Accepted, InFlightRequest
-    from bloomdupe.feeds.exporter import FeedExporter
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.frontier.held_frontier import HeldFilter
     from bloomdupe.store.redis.crawl_reader import Sample
@@ -115,10 +114,9 @@ class WorkerEngine(CrawlEngine):
 
     def _restore_feeds(self, record: dict[str, Any]) -> FeedExporter:
         del record
-        session = self.session
-        return StreamFeeds(  # type: ignore[return-value] # it has the same interface
-            self._crawler, session.take_item, session.stopping.fail
-        )
+        feeds = FeedExporter.of(self._crawler)
+        feeds.share(self.session.take_item, self.session.stopping.fail)
+        return feeds
 
     def _take_cookies(self) -> Steps:
         """Take the cookies of other workers, if any has changed."""
