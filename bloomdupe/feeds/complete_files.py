@@ -13,6 +13,7 @@ from hashlib import sha1
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe.feeds.file import write_bytes
 from bloomdupe.inside_scrapy.private_names import FSFilesStore
 from bloomdupe.store.files import Descriptor, is_at, make_directory, sync_directory
 from bloomdupe.store.platform import sync
@@ -68,9 +69,7 @@ class CompleteFilesStore(FSFilesStore):
         with _locked(unfinished) as file:
             os.ftruncate(file.fileno(), 0)
             with buf.getbuffer() as view:
-                written = 0
-                while written < len(view):
-                    written += os.write(file.fileno(), view[written:])
+                write_bytes(file.fileno(), view, 0)
             sync(file.fileno())
             unfinished.replace(place)
         sync_directory(place.parent)

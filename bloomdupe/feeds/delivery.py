@@ -125,7 +125,7 @@ class Deliveries:
         try:
             slot.start_exporting()
             exporter: Any = slot.exporter
-            items = self._left.journal.items(feed.index, start)
+            items = self._left.journal.of(feed.index, start)
             for end, data in islice(items, most):  # noqa: B007 - it is needed below
                 exporter.export_item(unpack(data))
                 slot.itemcount += 1

@@ -20,7 +20,7 @@ from bloomdupe.feeds.feed_format import (
     parameters,
     without_secret,
 )
-from bloomdupe.feeds.journal import ITEM, Journal
+from bloomdupe.feeds.journal import ITEM, packed, unpacked
 from bloomdupe.inside_scrapy.engine import mark_failed, send_signal
 from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 from bloomdupe.printable import logger_of
@@ -250,7 +250,7 @@ class FeedExporter(FeedExporterAccess):
             data = pack_texts(item)
             for feed in waiting:
                 feed.try_exporter(self, data)
-            lines.append((ITEM, Journal.packed((f.index for f in waiting), data)))
+            lines.append((ITEM, packed((f.index for f in waiting), data)))
         return lines, failed
 
     def fail(self, error: Exception) -> None:
@@ -287,8 +287,8 @@ class FeedExporter(FeedExporterAccess):
         for number, data in lines:
             taken = True
             if number == ITEM:
-                left.journal.add(ITEM, data)
-                new.update(Journal.unpacked(data)[0])
+                left.journal.add(data)
+                new.update(unpacked(data)[0])
             else:
                 appended[number].add(data)
         unchanged = self._finished and not taken

@@ -15,7 +15,7 @@ from bloomdupe.feeds.feed_format import (
     with_parameters,
     without_secret,
 )
-from bloomdupe.feeds.journal import Piece
+from bloomdupe.feeds.journal import Piece, packed
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import unpack
 
@@ -133,10 +133,9 @@ class Feed:
     def _flush(self) -> None:
         """Add a block to the piece."""
         if self._block:
-            data = bytes(self._block)
+            self._lines.add(packed([self.number], self._block))
+            self._end += len(self._block)
             self._block.clear()
-            self._lines.add(self.number, data)
-            self._end += len(data)
 
 
 def name_of(access: FeedExporterAccess, template: str, options: dict[str, Any]) -> str:

@@ -78,10 +78,8 @@ class FeedFile:
             self._check_place(fd, piece)
             offset = self.base
             for data in piece:
-                view = memoryview(data)
-                while view:
-                    written = os.pwrite(fd, view, offset)
-                    view, offset = view[written:], offset + written
+                write_bytes(fd, data, offset)
+                offset += len(data)
         self._written = True
 
     def sync(self) -> None:
@@ -180,3 +178,10 @@ def read_bytes(place: Path, start: int, end: int) -> bytes:
     with place.open("rb") as file:
         file.seek(start)
         return file.read(end - start)
+
+
+def write_bytes(fd: int, data: bytes | memoryview, offset: int) -> None:
+    """Write all of the data to this place of an open file."""
+    end = offset + len(data)
+    while offset < end:
+        offset += os.pwrite(fd, data[offset - end :], offset)

@@ -1,15 +1,17 @@
-"""Journal: a private file of the job with numbered records and their sums."""
+"""Journal: a private file of the job with records of feeds and their sums."""
 
 from __future__ import annotations
 
 import os
 import zlib
 from array import array
+from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - as other exceptions
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import FeedError
+from bloomdupe.feeds.file import write_bytes
 from bloomdupe.store.files import (
     Descriptor,
     make_directory,
@@ -32,8 +34,8 @@ BLOCK = 1 << 18
 MOST_BYTES = 1 << 23
 """A file with more bytes is deleted when its turn is over."""
 
-_HEAD = Struct("<III")
-"""Number, length and CRC-32 of a record, before its bytes."""
+_HEAD = Struct("<II")
+"""Length and CRC-32 of a record, before its bytes."""
 
 
 class Journal:
@@ -41,7 +43,7 @@ class Journal:
 
     A job has two: ``lines`` begins anew with each checkpoint, and holds the pieces that
     files may lack. ``items`` has the items of all feeds that are written when the crawl
-    has finished; an item is there once, after the indexes of its feeds.
+    has finished; an item is there once, for all its feeds.
 
     The store keeps the ``turn``, a number that is another one when the journal has
     begun anew, and the ``size`` of the file. Nothing counts before it is synced and
@@ -80,9 +82,9 @@ class Journal:
         self._turn = self.turn + anew
         self.end = 0 if anew else self.size
 
-    def add(self, number: int, data: bytes) -> None:
-        """Add a record. Raises :class:`~bloomdupe.errors.StoreError`."""
-        self._buffer += _HEAD.pack(number, len(data), _sum(data, self._turn))
+    def add(self, data: bytes) -> None:
+        """Add what is :func:`packed`. Raises :class:`~bloomdupe.errors.StoreError`."""
+        self._buffer += _HEAD.pack(len(data), _sum(data, self._turn))
         self._buffer += data
         self.end += _HEAD.size + len(data)
         if len(self._buffer) >= BLOCK:
@@ -109,11 +111,8 @@ class Journal:
     def _write(self) -> None:
         if not self._buffer:
             return
-        offset = self.end - len(self._buffer)
         with self._explained(), memoryview(self._buffer) as view:
-            fd, written = self._opened(), 0
-            while written < len(view):
-                written += os.pwrite(fd, view[written:], offset + written)
+            write_bytes(self._opened(), view, self.end - len(view))
         self._buffer.clear()
         self._unsynced = True
 
@@ -135,8 +134,8 @@ class Journal:
 
     # Reading
 
-    def records(self, start: int = 0) -> Iterator[tuple[int, int, bytes]]:
-        """Yield the committed records: position behind it, number, bytes.
+    def records(self, start: int = 0) -> Iterator[tuple[int, array[int], bytes]]:
+        """Yield the committed records: position behind it, its feeds, its bytes.
 
         Raises :class:`FeedError` if a record is not there as it was written.
         """
@@ -147,26 +146,28 @@ class Journal:
             with open(open_regular(self.place), "rb", BLOCK) as file:
                 file.seek(start)
                 while start < end:
-                    number, length, total = _HEAD.unpack(file.read(_HEAD.size))
+                    length, total = _HEAD.unpack(file.read(_HEAD.size))
                     data = file.read(length)
                     start += _HEAD.size + length
                     if (len(data), _sum(data, self.turn)) != (length, total):
                         raise ValueError("a record has another sum")
                     if start > end:
                         raise ValueError("a record is too long")
-                    yield start, number, data
+                    yield start, *unpacked(data)
         except (OSError, ValueError, StructError) as error:
             raise FeedError(
                 f"{self.place}, which holds output of the job, is not as it was"
                 f" written: {error}. Put it back from a backup"
             ) from error
 
-    def is_complete(self) -> bool:
-        """Whether the committed records are as they were written."""
-        try:
-            return all(True for _ in self.records())
-        except FeedError:
-            return False
+    def of(self, feed: int, start: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Yield the committed records of a feed: position behind it, and its bytes.
+
+        Raises :class:`FeedError` if the file is damaged.
+        """
+        for position, feeds, data in self.records(start):
+            if feed in feeds:
+                yield position, data
 
     def close(self) -> None:
         """Release the files; nothing is written."""
@@ -174,48 +175,35 @@ class Journal:
             file.close()
         self._files.clear()
 
-    # Items
 
-    @staticmethod
-    def packed(indexes: Iterable[int], item: bytes) -> bytes:
-        """Return an item with the indexes of its feeds, to be added."""
-        numbers = array("I", indexes).tobytes()
-        return len(numbers).to_bytes(4, "little") + numbers + item
-
-    @staticmethod
-    def unpacked(data: bytes) -> tuple[array[int], bytes]:
-        """Return the indexes and the item of a :meth:`packed` item.
-
-        Raises :class:`ValueError` for other data.
-        """
-        size = 4 + int.from_bytes(data[:4], "little")
-        numbers = array("I")
-        numbers.frombytes(data[4:size])
-        if len(data) < size:
-            raise ValueError("it is no item")
-        return numbers, data[size:]
-
-    def items(self, index: int, start: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the committed items of a feed: position behind it, and the item.
-
-        Raises :class:`FeedError` if the file is damaged.
-        """
-        for position, _, data in self.records(start):
-            numbers, item = self.unpacked(data)
-            if index in numbers:
-                yield position, item
-
-
+@dataclass
 class Piece:
-    """The records with one number; they may be read as often as one likes."""
+    """The records of a feed; they may be read as often as one likes."""
 
-    def __init__(self, journal: Journal, number: int) -> None:
-        self._journal, self._number = journal, number
+    journal: Journal
+    feed: int
 
     def __iter__(self) -> Iterator[bytes]:
-        for _, number, data in self._journal.records():
-            if number == self._number:
-                yield data
+        return (data for _, data in self.journal.of(self.feed))
+
+
+def packed(feeds: Iterable[int], data: bytes | bytearray) -> bytes:
+    """Return the bytes of an item, or of lines, with the numbers of their feeds."""
+    numbers = array("I", feeds).tobytes()
+    return len(numbers).to_bytes(4, "little") + numbers + data
+
+
+def unpacked(record: bytes) -> tuple[array[int], bytes]:
+    """Return the numbers and the bytes that are :func:`packed`.
+
+    Raises :class:`ValueError` for other data.
+    """
+    size = 4 + int.from_bytes(record[:4], "little")
+    numbers = array("I")
+    numbers.frombytes(record[4:size])
+    if len(record) < size:
+        raise ValueError("it is no item")
+    return numbers, record[size:]
 
 
 def _sum(data: bytes, turn: int) -> int:

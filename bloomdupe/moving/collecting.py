@@ -16,7 +16,7 @@ from bloomdupe.errors import (
 )
 from bloomdupe.feeds.feed import WaitingFeed
 from bloomdupe.feeds.feed_format import local_path, parameters, without_secret
-from bloomdupe.feeds.journal import Journal
+from bloomdupe.feeds.journal import unpacked
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.inside_scrapy.private_names import check_names
 from bloomdupe.moving.delivering import exporter_with, run
@@ -271,7 +271,7 @@ class Collecting:
         """
         for data in entry.items:
             try:
-                numbers, packed = Journal.unpacked(data)
+                numbers, packed = unpacked(data)
                 if not numbers or max(numbers) >= len(self._numbered):
                     raise ValueError("it has no feed")
                 feeds, item = [self._numbered[n] for n in numbers], unpack(packed)

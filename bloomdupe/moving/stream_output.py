@@ -31,7 +31,7 @@ class ItemEntry(NamedTuple):
 
     position: str
     items: list[bytes]
-    """As :meth:`bloomdupe.feeds.journal.Journal.packed` returns them, with the numbers
+    """As :func:`bloomdupe.feeds.journal.packed` returns them, with the numbers
     of their feeds in the identity of the crawl."""
 
 

@@ -13,6 +13,7 @@ import pytest
 from bloomdupe.errors import FeedChangedError
 from bloomdupe.feeds.feed_format import options_of, with_parameters
 from bloomdupe.feeds.file import FeedFile
+from bloomdupe.feeds.journal import packed
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def resumed(place: Path, state: dict[str, Any], piece: bytes = PIECE) -> FeedFil
     record: dict[str, Any] = {"feeds": {"f": {**FEED, "file": state}}}
     first = StoredFeeds(record, store, resumed=True)
     first.lines.begin(anew=True)
-    first.lines.add(0, piece)
+    first.lines.add(packed([0], piece))
     record["lines"] = first.lines.seal()
     feeds = StoredFeeds(record, store, resumed=True)
     feeds.check({"f": (OPTIONS, place)})

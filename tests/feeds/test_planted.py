@@ -8,7 +8,7 @@ import pytest
 
 from bloomdupe.errors import BloomDupeError, FeedError, StoreError
 from bloomdupe.feeds.feed_format import options_of
-from bloomdupe.feeds.journal import Journal
+from bloomdupe.feeds.journal import Journal, packed
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def planted(folder: Path, path: str, *, finished: bool) -> StoredFeeds:
     store = folder / "job" / "bloomdupe"
     left = StoredFeeds({}, store, resumed=True)
     left.lines.begin(anew=True)
-    left.lines.add(0, TEXT)
+    left.lines.add(packed([0], TEXT))
     file = {"path": path, "base": 0, "size": len(TEXT)}
     record = {
         "feeds": {"mine": {**FEED, "file": file}},
@@ -77,7 +77,7 @@ def test_a_link_in_the_jobs_folder_is_neither_read_nor_written(tmp_path: Path) -
     with pytest.raises(BloomDupeError, match="symbolic link"):
         list(Journal(tmp_path, "items", {"size": 100}).records())
     file = Journal(tmp_path, "items", {})
-    file.add(0, TEXT)
+    file.add(packed([0], TEXT))
     with pytest.raises(BloomDupeError, match="symbolic link"):
         file.seal()
     assert keys.read_bytes() == b"secret" * 100
