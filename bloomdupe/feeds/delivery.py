@@ -140,7 +140,7 @@ class Deliveries:
         done = {**record, "end": end, "batch": slot.batch_id + 1}
         done.pop("time", None)
         if target is not None:
-            record["target"], done["target"] = target.prepare(file)
+            record["target"] = done["target"] = target.prepare(file)
             self._left.delivered.put(feed.name, record)
         elif hasattr(file, "flush") and not getattr(file, "closed", False):
             file.flush()
@@ -213,15 +213,14 @@ class Target:
                 self._file.close()
             self._beside.unlink()
 
-    def prepare(self, file: IO[bytes]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Sync the file; return what is to be known before :meth:`store`, and after."""
+    def prepare(self, file: IO[bytes]) -> dict[str, Any]:
+        """Sync the file; return what is to be known before :meth:`store`."""
         if not file.closed:  # by a plugin, as Scrapy's documentation has it
             file.close()
         with self._beside.open("rb") as written:
             sync(written.fileno())
-        end = _end_of(self._beside)
-        known = {"base": self._base, "start": self.start}
-        return {**known, "ends": [*self._ends, end]}, {**known, "ends": [end]}
+        ends = [*self._ends, _end_of(self._beside)]
+        return {"base": self._base, "start": self.start, "ends": ends}
 
     def store(self, _: IO[bytes]) -> None:
         """Move the file to its place."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -28,7 +29,7 @@ from bloomdupe.requests.values import pack_texts
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from scrapy import Spider
@@ -67,8 +68,8 @@ class FeedExporter(FeedExporterAccess):
         self._put: Put | None = None
         self._fail: Fail | None = None
         self._left: StoredFeeds | None = None
-        self.taken: dict[str, Feed | WaitingFeed] = {}
-        """The feeds that were taken from Scrapy, by the templates of their URIs."""
+        self.taken: Sequence[Feed | WaitingFeed] = ()
+        """The feeds that were taken from Scrapy."""
         self._lost: dict[str, Any] = {}
         self._finishing = self._closed = False
         self._finished = self._idle = self._anew = False
@@ -104,15 +105,14 @@ class FeedExporter(FeedExporterAccess):
         slots = self.check(left)
         self._anew = not left.resumed and not left.owing
         left.journal.begin(anew=self._anew)
-        taken: dict[str, Feed | WaitingFeed] = {}
-        number = 0
-        for template, (name, slot, place) in slots.items():
+        taken: list[Feed | WaitingFeed] = []
+        numbers = count()
+        for name, slot, place in slots:
             if place is None:
-                taken[template] = left.take_waiting(name, slot)
+                taken.append(left.take_waiting(name, slot))
                 continue
             known = left.take(name, slot.feed_options, place)
-            taken[template] = Feed(number, name, slot, self, *known, left.lines)
-            number += 1
+            taken.append(Feed(next(numbers), name, slot, self, *known, left.lines))
         self._left, self._lost = left, left.lost()
         self._finished = self._idle = left.resumed and left.finished
         self._take_part(put, fail, taken)
@@ -124,37 +124,36 @@ class FeedExporter(FeedExporterAccess):
         """
         self._take_part(put, fail, self.all_waiting())
 
-    def all_waiting(self) -> dict[str, WaitingFeed]:
+    def all_waiting(self) -> list[WaitingFeed]:
         """Return the feeds as those of a worker; their order numbers them."""
-        return {
-            template: WaitingFeed(
+        return [
+            WaitingFeed(
                 name_of(self, template, options),
                 self.new_slot(template, options, 1),
                 number,
             )
             for number, (template, options) in enumerate(self.feeds.items())
-        }
+        ]
 
     def _take_part(
-        self, put: Put, fail: Fail, taken: Mapping[str, Feed | WaitingFeed]
+        self, put: Put, fail: Fail, taken: Sequence[Feed | WaitingFeed]
     ) -> None:
         """Take feeds from Scrapy: their items go to ``put``."""
-        self.taken.update(taken)
         self.feeds.clear()
-        self._put, self._fail = put, fail
+        self.taken, self._put, self._fail = taken, put, fail
 
-    def check(self, left: StoredFeeds) -> dict[str, tuple[str, FeedSlot, Path | None]]:
+    def check(self, left: StoredFeeds) -> list[tuple[str, FeedSlot, Path | None]]:
         """Compare the feeds with the last run; nothing is changed.
 
         Returns for each its name, its slot, and the file to which it is appended.
         Raises :class:`~bloomdupe.errors.FeedError`.
         """
-        slots, templates = {}, dict[object, str]()
+        slots, templates = [], dict[object, str]()
         for template, options in self.feeds.items():
             name = name_of(self, template, options)
             uri = self.uri_of(template, options, 1, left.moment, left.moment)
             slot = self.new_slot(template, options, 1, uri)
-            slots[template] = name, slot, appended_path(slot, self.here)
+            slots.append((name, slot, appended_path(slot, self.here)))
             place = local_path(slot, self.here)
             if place is not None and not options["batch_item_count"]:
                 other = templates.setdefault(place, template)
@@ -164,7 +163,7 @@ class FeedExporter(FeedExporterAccess):
                         f" {without_secret(template)} have the same file {place}; give"
                         " each a name of its own"
                     )
-        left.check({name: (slot.feed_options, at) for name, slot, at in slots.values()})
+        left.check({name: (slot.feed_options, at) for name, slot, at in slots})
         return slots
 
     def open_spider(self, spider: Spider) -> None:
@@ -175,12 +174,12 @@ class FeedExporter(FeedExporterAccess):
     @property
     def appended(self) -> list[Feed]:
         """The feeds that are appended to local files, in the order of their numbers."""
-        return [feed for feed in self.taken.values() if isinstance(feed, Feed)]
+        return [feed for feed in self.taken if isinstance(feed, Feed)]
 
     @property
     def waiting(self) -> list[WaitingFeed]:
         """The feeds that are delivered when the crawl has finished."""
-        return [feed for feed in self.taken.values() if isinstance(feed, WaitingFeed)]
+        return [feed for feed in self.taken if isinstance(feed, WaitingFeed)]
 
     @property
     def held_back(self) -> list[str]:
@@ -191,7 +190,7 @@ class FeedExporter(FeedExporterAccess):
     def parameters(self) -> set[str]:
         """Attributes of the spider that name places of feeds."""
         taken = () if self._left is None else self.taken
-        return set().union(*map(parameters, taken))
+        return set().union(*(parameters(feed.slot.uri_template) for feed in taken))
 
     # Items
 
@@ -209,7 +208,7 @@ class FeedExporter(FeedExporterAccess):
         if self._closed:
             return  # its request is not acknowledged: the next run yields it again
         feeds, failures = [], list[Exception]()
-        for feed in self.taken.values():
+        for feed in self.taken:
             try:
                 if feed.slot.filter.accepts(item):
                     feeds.append(feed)
@@ -424,4 +423,4 @@ def feed_names(crawler: Crawler) -> list[str]:
 
     They are their URIs, without secrets and times.
     """
-    return [feed.name for feed in FeedExporter.early(crawler).all_waiting().values()]
+    return [feed.name for feed in FeedExporter.early(crawler).all_waiting()]

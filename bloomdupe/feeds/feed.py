@@ -80,7 +80,7 @@ class Feed:
         """Add the line of a acknowledged item."""
         if not self._begun:
             self._begin_file()
-            line = self._joint() + line
+            line = self.file.joint(self._format.head) + line
         elif not self._end and not self._block:  # it was stored empty
             line = self._format.head + line
         self._items += 1
@@ -120,15 +120,6 @@ class Feed:
     def _begin_file(self) -> None:
         self.file.begin()
         self._begun, self._end = True, self.file.end
-
-    def _joint(self) -> bytes:
-        """Return the text between the present content and the first line."""
-        head = self._format.head
-        if not self.file.base:
-            return head
-        if self.file.begins_with(head):
-            head = b""  # the columns are the same
-        return head if self.file.ends_with(b"\n") else b"\n" + head
 
     def _flush(self) -> None:
         """Add a block to the piece."""

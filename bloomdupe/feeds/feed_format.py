@@ -147,14 +147,12 @@ def local_path(slot: FeedSlot, here: Path) -> Path | None:
 
 def replaces(slot: FeedSlot) -> bool:
     """Whether a delivery replaces the delivery before; otherwise it is appended."""
-    overwrite = slot.feed_options.get("overwrite")
     if isinstance(slot.storage, (S3FeedStorage, GCSFeedStorage)):
         return True  # they have files in one piece only
     if isinstance(slot.storage, StdoutFeedStorage):
         return False
-    if isinstance(slot.storage, FTPFeedStorage):
-        return overwrite is not False
-    return bool(overwrite)
+    anew = isinstance(slot.storage, FTPFeedStorage)
+    return bool(slot.feed_options.get("overwrite", anew))
 
 
 PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*@)?(.*)", re.DOTALL)

@@ -91,13 +91,17 @@ class FeedFile:
         self._written = False
         self.base = self.end
 
-    def begins_with(self, head: bytes) -> bool:
-        """Whether the file begins with these bytes."""
-        return read_bytes(self.place, 0, len(head)) == head
+    def joint(self, head: bytes) -> bytes:
+        """Return the text between the present content and the first line of a crawl.
 
-    def ends_with(self, end: bytes) -> bool:
-        """Whether what is durable ends with these bytes."""
-        return read_bytes(self.place, self.base - len(end), self.base) == end
+        ``head`` is the line at the beginning of a file.
+        """
+        if self.base:
+            if read_bytes(self.place, 0, len(head)) == head:
+                head = b""  # the columns are the same
+            if read_bytes(self.place, self.base - 1, self.base) != b"\n":
+                head = b"\n" + head
+        return head
 
     def close(self) -> None:
         """Release the file; nothing is written."""

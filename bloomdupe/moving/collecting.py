@@ -121,7 +121,7 @@ class Collecting:
             # No item is scraped here.
             feeds.restore(left, lambda *_: None, lambda *_: None)
             undo.callback(feeds.release)
-            self._numbered = [*feeds.taken.values()]
+            self._numbered = feeds.taken
             """All feeds, in the order of the crawl."""
             self._before = [feed.slot.itemcount for feed in self._numbered]
             self._opened = undo.pop_all()
