@@ -1,10 +1,10 @@
 """Output that is part of the checkpoint: every item is in its file exactly once.
 
-``exporter`` replaces Scrapy's feed exporter. ``feed`` and ``feed_format`` turn items
-into lines, a ``journal`` keeps them until ``file`` has them. All other feeds wait:
-``delivery`` writes them when the crawl has finished. ``stored_feeds``
-continues those of the last run. ``media`` gives media pipelines the store in
-``complete_files``. ``addon`` and ``crawl`` import it.
+``exporter`` replaces Scrapy's feed exporter. ``feed`` turns items into lines, a
+``journal`` keeps them until ``file`` has them. All other feeds wait: ``delivery``
+writes them when the crawl has finished. ``stored_feeds`` continues those of the last
+run. ``media`` gives media pipelines the store in ``complete_files``. ``addon`` and
+``crawl`` import it.
 """
 
 from bloomdupe.feeds.exporter import FeedExporter

@@ -66,7 +66,8 @@ class FeedExporter(FeedExporterAccess):
                 raise
             self.feeds.clear()
         self._put: Put | None = None
-        self._fail: Fail | None = None
+        self.fail: Fail = lambda _: None
+        """Stops the crawl, because a part of an item cannot be kept."""
         self._left: StoredFeeds | None = None
         self.taken: Sequence[Feed | WaitingFeed] = ()
         """The feeds that were taken from Scrapy."""
@@ -140,7 +141,7 @@ class FeedExporter(FeedExporterAccess):
     ) -> None:
         """Take feeds from Scrapy: their items go to ``put``."""
         self.feeds.clear()
-        self.taken, self._put, self._fail = taken, put, fail
+        self.taken, self._put, self.fail = taken, put, fail
 
     def check(self, left: StoredFeeds) -> list[tuple[str, FeedSlot, Path | None]]:
         """Compare the feeds with the last run; nothing is changed.
@@ -252,11 +253,6 @@ class FeedExporter(FeedExporterAccess):
             lines.append((ITEM, packed((f.index for f in waiting), data)))
         return lines, failed
 
-    def fail(self, error: Exception) -> None:
-        """Stop the crawl, because a part of an item cannot be kept."""
-        if self._fail is not None:
-            self._fail(error)
-
     # Checkpoints
 
     def sync(self) -> None:
@@ -365,7 +361,13 @@ class FeedExporter(FeedExporterAccess):
         assert left is not None  # noqa: S101 - they are restored
         if not self._finished:
             for feed in waiting:
-                feed.say_kept()
+                if feed.slot.itemcount:
+                    logger.info(
+                        "Kept %(format)s feed (%(count)d items) in the job; it is"
+                        " stored in %(uri)s when the crawl has finished",
+                        described(feed.slot),
+                        extra={"spider": self.crawler.spider},
+                    )
             return True
         try:
             deliveries = Deliveries(self, left, self.report)

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from scrapy.exporters import CsvItemExporter
+
 from bloomdupe.errors import FeedError
 from bloomdupe.feeds.feed_format import (
-    Format,
-    described,
     options_of,
+    plain,
     with_parameters,
     without_secret,
 )
 from bloomdupe.feeds.journal import Piece, packed
+from bloomdupe.inside_scrapy.feed_exporter import write_columns
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import unpack
 
 if TYPE_CHECKING:
+    from scrapy.exporters import BaseItemExporter
     from scrapy.extensions.feedexport import FeedSlot
 
     from bloomdupe.feeds.file import FeedFile
@@ -65,8 +67,39 @@ class Feed:
         self._lines = lines
         record = record or {"items": 0, "fields": None}
         slot.itemcount = record["items"]
-        self._format = Format(partial(access.new_exporter, slot), record["fields"])
-        self.encode = self._format.encode
+        self._access, self._fields = access, record["fields"]
+        self._head = b""
+        """Bytes at the beginning of a file; for CSV known after the first item only."""
+        self._exporter: BaseItemExporter | None = None
+        self._sink = BytesIO()
+
+    # Items
+
+    def encode(self, item: object) -> bytes:
+        """Return an item as the bytes of its line in the file."""
+        exporter = self._exporter or self._begin_exporter(item)
+        try:
+            exporter.export_item(item)
+        finally:  # no part of an item that fails may precede the next item
+            line = self._written()
+        return line
+
+    def _begin_exporter(self, item: object) -> BaseItemExporter:
+        self._sink = BytesIO()  # an exporter that has failed closes the last one
+        exporter = self._access.new_exporter(self.slot, self._sink)
+        exporter.start_exporting()
+        if isinstance(exporter, CsvItemExporter):
+            write_columns(exporter, item, self._fields)
+            self._head, self._fields = self._written(), plain(exporter.fields_to_export)
+        self._exporter = exporter
+        return exporter
+
+    def _written(self) -> bytes:
+        """Return what the exporter has written, once."""
+        data = self._sink.getvalue()
+        self._sink.seek(0)
+        self._sink.truncate()
+        return data
 
     # Checkpoints
 
@@ -80,9 +113,9 @@ class Feed:
         """Add the line of a acknowledged item."""
         if not self._begun:
             self._begin_file()
-            line = self.file.joint(self._format.head) + line
+            line = self.file.joint(self._head) + line
         elif not self._end and not self._block:  # it was stored empty
-            line = self._format.head + line
+            line = self._head + line
         self._items += 1
         self._block += line
         if len(self._block) >= BLOCK_BYTES:
@@ -104,7 +137,7 @@ class Feed:
             if self._begun
             else None,
             "number": self.number,
-            "fields": self._format.fields,
+            "fields": self._fields,
             "options": self._options,
         }
 
@@ -192,13 +225,3 @@ class WaitingFeed:
             "index": self.index,
             "begin": self.begin,
         }
-
-    def say_kept(self) -> None:
-        """Say that it waits for the end of the crawl."""
-        if self.slot.itemcount:
-            logger.info(
-                "Kept %(format)s feed (%(count)d items) in the job; it is stored in"
-                " %(uri)s when the crawl has finished",
-                described(self.slot),
-                extra={"spider": self.slot.spider},
-            )

@@ -1,14 +1,13 @@
-"""Format: items as lines of a file, the kinds of feeds, and their URIs."""
+"""The kinds of feeds, the options that give them their shape, and their URIs."""
 
 from __future__ import annotations
 
 import json
 import re
 import stat
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from scrapy.exporters import BaseItemExporter, CsvItemExporter, JsonLinesItemExporter
+from scrapy.exporters import CsvItemExporter, JsonLinesItemExporter
 from scrapy.extensions.feedexport import (
     FileFeedStorage,
     FTPFeedStorage,
@@ -17,11 +16,10 @@ from scrapy.extensions.feedexport import (
     StdoutFeedStorage,
 )
 
-from bloomdupe.inside_scrapy.feed_exporter import write_columns
 from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from scrapy.extensions.feedexport import FeedSlot
@@ -29,50 +27,6 @@ if TYPE_CHECKING:
 
 SHAPE = ("format", "fields", "encoding", "indent", "item_export_kwargs")
 """The options that must not change while a crawl goes on."""
-
-
-class Format:
-    """The lines of an exporter, with the line at the head of each file (CSV).
-
-    ``build`` makes an exporter that writes to a file, ``fields`` are the columns that
-    an earlier run has fixed.
-    """
-
-    def __init__(
-        self, build: Callable[[BytesIO], BaseItemExporter], fields: Any
-    ) -> None:
-        self._build = build
-        self._sink = BytesIO()
-        self._exporter: BaseItemExporter | None = None
-        self.fields = fields
-        """The columns of a CSV file: a list, a mapping or None."""
-        self.head = b""
-        """Bytes at the beginning of a file; for CSV known after the first item only."""
-
-    def encode(self, item: object) -> bytes:
-        """Return an item as the bytes of its line in the file."""
-        exporter = self._exporter or self._begin(item)
-        try:
-            exporter.export_item(item)
-        finally:  # no part of an item that fails may precede the next item
-            line = self._take()
-        return line
-
-    def _begin(self, item: object) -> BaseItemExporter:
-        self._sink = BytesIO()  # an exporter that has failed closes the last one
-        exporter = self._build(self._sink)
-        exporter.start_exporting()
-        if isinstance(exporter, CsvItemExporter):
-            write_columns(exporter, item, self.fields)
-            self.head, self.fields = self._take(), plain(exporter.fields_to_export)
-        self._exporter = exporter
-        return exporter
-
-    def _take(self) -> bytes:
-        data = self._sink.getvalue()
-        self._sink.seek(0)
-        self._sink.truncate()
-        return data
 
 
 def plain(fields: Any) -> Any:

@@ -23,7 +23,6 @@ from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
 ITEM = (1 << 32) - 1
@@ -92,11 +91,7 @@ class Journal:
 
     def seal(self) -> dict[str, Any]:
         """Make all records durable; return the record for the store."""
-        self._write()
-        if self._unsynced:
-            with self._explained():
-                sync_data(self._opened())
-            self._unsynced = False
+        self._write(durably=True)
         return {"turn": self._turn, "size": self.end}
 
     def done(self) -> None:
@@ -108,13 +103,18 @@ class Journal:
                 self._files.pop(last).close()
             last.unlink(missing_ok=True)
 
-    def _write(self) -> None:
-        if not self._buffer:
-            return
-        with self._explained(), memoryview(self._buffer) as view:
-            write_bytes(self._opened(), view, self.end - len(view))
-        self._buffer.clear()
-        self._unsynced = True
+    def _write(self, *, durably: bool = False) -> None:
+        place = self._place(self._turn)
+        remedy = "nothing is lost: make room, and run the same command again"
+        with explained(f"cannot write {place}", place, remedy):
+            if self._buffer:
+                with memoryview(self._buffer) as view:
+                    write_bytes(self._opened(), view, self.end - len(view))
+                self._buffer.clear()
+                self._unsynced = True
+            if durably and self._unsynced:
+                sync_data(self._opened())
+                self._unsynced = False
 
     def _opened(self) -> int:
         place = self._place(self._turn)
@@ -126,11 +126,6 @@ class Journal:
             if new:
                 sync_directory(self._directory)
         return self._files[place].fileno()  # in a fork, it is closed
-
-    def _explained(self) -> AbstractContextManager[None]:
-        place = self._place(self._turn)
-        remedy = "nothing is lost: make room, and run the same command again"
-        return explained(f"cannot write {place}", place, remedy)
 
     # Reading
 
