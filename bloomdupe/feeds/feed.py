@@ -46,6 +46,7 @@ class Feed:
     ``items``   items in it
     ``file``    see :class:`~bloomdupe.feeds.file.FeedFile`; null if it is not there
                 yet
+    ``ours``    whether the crawl has ever written to it
     ``number``  of its piece among the records in ``lines``
     ``fields``  its columns (CSV)
     ``options`` see :func:`~bloomdupe.feeds.feed_format.options_of`
@@ -136,6 +137,7 @@ class Feed:
             "file": {"base": self.file.base, "size": self._end}
             if self._begun
             else None,
+            "ours": self._begun or self.file.ours,
             "number": self.number,
             "fields": self._fields,
             "options": self._options,

@@ -46,6 +46,8 @@ class FeedFile:
         """Whether a commit says that the crawl writes to it."""
         self.base, self.end = (left["base"], left["size"]) if left else (0, 0)
         """The bytes that are durable in the file, and those that are committed."""
+        self.ours = self.begun
+        """Whether the crawl has ever written to it: then it never empties it again."""
         self._overwrite = overwrite
         self._written = False
         self._file: Descriptor | None = None
@@ -58,7 +60,7 @@ class FeedFile:
         with explained(f"cannot write the feed {self.place}", self.place):
             fd = self._opened()
             size = os.fstat(fd).st_size
-            if size and self._overwrite:
+            if size and self._overwrite and not self.ours:
                 os.ftruncate(fd, 0)
                 sync_data(fd)
                 size = 0

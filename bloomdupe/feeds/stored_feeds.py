@@ -170,21 +170,20 @@ class StoredFeeds:
         The file is completed. Raises :class:`~bloomdupe.errors.FeedError`.
         """
         record = self._feeds.pop(name, None)
-        overwrite = bool(options.get("overwrite"))
+        new = FeedFile(place, overwrite=bool(options.get("overwrite")))
         if record is None or "index" in record:
-            return None, FeedFile(place, overwrite=overwrite)
-        overwrite = overwrite and not (self.resumed and record["file"])
-        if self._is_bound(name, record):
-            file = FeedFile(place, self._file_of(record, place), overwrite=overwrite)
-            # A power cut may have left a hole even in a file that has its end.
-            file.append(Piece(self.lines, record["number"]))
-            file.sync()
-        else:
-            file = FeedFile(place, overwrite=overwrite)
+            return None, new
+        new.ours = self.resumed and record["ours"]
+        bound = self._is_bound(name, record)
+        left = self._file_of(record, place) if bound else None
+        file = new if left is None else FeedFile(place, left)
+        # A power cut may have left a hole even in a file that has its end.
+        file.append(Piece(self.lines, record["number"]))
+        file.sync()
         if self.resumed and not changed_options(record["options"], options_of(options)):
             return record, file
         file.close()
-        return None, FeedFile(place, overwrite=overwrite)
+        return None, new
 
     def take_waiting(self, name: str, slot: FeedSlot) -> WaitingFeed:
         """Return a feed of this run that is written from the journal."""

@@ -29,6 +29,7 @@ OPTIONS: dict[str, Any] = {
 }
 FEED: dict[str, Any] = {
     "uri": "f",
+    "ours": True,
     "number": 0,
     "items": 2,
     "options": options_of(OPTIONS),

@@ -109,6 +109,13 @@ def test_new_work_of_a_finished_job_is_added(crawl: Crawl) -> None:
     assert read(csv) == sorted([("mine", 1), *NEW])
 
 
+def test_items_stay_though_a_later_run_has_none(crawl: Crawl) -> None:
+    crawl.settings["FEEDS"] = A
+    for starts in (("/",), ("/", "/gone"), ("/", "/gone", "/new")):
+        crawl.run(Articles, starts=starts)
+    assert read(crawl.folder / "a.jsonl") == NEW
+
+
 @pytest.mark.parametrize("overwrite", repeated([True, False]))
 def test_a_new_round_begins_anew_or_is_added(crawl: Crawl, overwrite: bool) -> None:
     kinds = ["jsonl", "json"] if overwrite else ["jsonl", "csv"]

@@ -22,7 +22,7 @@ OPTIONS: dict[str, Any] = {
 }
 TEXT = b"a line of the stranger\n"
 FEED = {"uri": "mine", "number": 0, "items": 1, "fields": None}
-FEED |= {"options": options_of(OPTIONS)}
+FEED |= {"ours": True, "options": options_of(OPTIONS)}
 
 
 def planted(folder: Path, path: str, *, finished: bool) -> StoredFeeds:
