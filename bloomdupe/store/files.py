@@ -29,7 +29,6 @@ LMDB_LOCK = "lock.mdb"
 MARKER = "store.json"
 RULES = "rules.json"
 
-COPY_BYTES = 1 << 20
 LOCK_BYTES = 8192
 """Size of LMDB's lock file: a head, and 126 readers of 64 bytes."""
 REMOVING = ".removing"
@@ -61,7 +60,7 @@ class Owner(NamedTuple):
     """Unix time of its last heartbeat; None: it runs no crawl, or not yet."""
 
     @classmethod
-    def of(cls, text: str) -> Owner:
+    def of(cls, text: bytes) -> Owner:
         """Read the owner's lock, see :func:`lock_owner`."""
         with contextlib.suppress(ValueError):
             process, *beats = text.split()
@@ -81,13 +80,11 @@ def store_exists(path: Path) -> bool:
             f"{path} is not a directory, so it cannot be a bloomdupe store;"
             " move it away or name another place"
         )
-    with contextlib.suppress(FileNotFoundError):
-        (path / DATA).lstat()  # an error of the disk is not a missing file
+    names = {place.name for place in path.iterdir()}
+    if not names.isdisjoint((DATA, MARKER)):
         identify(path)
         return True
-    if any(path.iterdir()):
-        if (path / MARKER).exists():
-            raise StoreDamagedError(f"{path / DATA} was deleted; {_restore(path)}")
+    if names:
         raise StoreError(
             f"{path} holds other files but no {DATA}: it is not a bloomdupe store;"
             " move it away or name another place"
@@ -136,25 +133,20 @@ def open_regular(
     flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         fd = os.open(path, flags, mode)
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            return fd
+        os.close(fd)
     except OSError as error:
         if error.errno not in _NOT_REGULAR:
             raise
-        raise _not_regular(path) from error
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise _not_regular(path)
-    return fd
+    raise StoreError(
+        f"{path} is not a regular file, and a symbolic link is not followed there; move"
+        " it away"
+    )
 
 
 _NOT_REGULAR = {errno.ELOOP, errno.ENXIO, errno.EISDIR}
 """Errors for a symbolic link, a socket or a pipe, and a directory."""
-
-
-def _not_regular(path: str | os.PathLike[str]) -> StoreError:
-    return StoreError(
-        f"{path} is not a regular file, and a symbolic link is not followed there; move"
-        " it away"
-    )
 
 
 class Descriptor(FileIO):
@@ -220,7 +212,7 @@ def lock_owner(path: Path, name: str = OWNER) -> Descriptor:
     lock = Descriptor.open_regular(path / name, os.O_RDWR | os.O_CREAT)
     fd = lock.fileno()
     if not _lock(fd):
-        owner = Owner.of(os.pread(fd, 64, 0).decode(errors="replace"))
+        owner = Owner.of(os.pread(fd, 64, 0))
         lock.close()
         raise StoreLockedError(
             f"{path} is in use by process {owner.process or 'unknown'}; wait for it or"
@@ -244,7 +236,7 @@ def write_heartbeat(lock: Descriptor, moment: float) -> None:
 def _lock(fd: int) -> bool:
     """Take the owner's lock, and return whether that was possible.
 
-    An instant of :func:`in_use` shares the lock. If this process can share it, too,
+    An instant of :func:`owner_of` shares the lock. If this process can share it, too,
     there is no owner, and it tries again.
     """
     end = time.monotonic() + PATIENCE
@@ -267,23 +259,17 @@ def _flock(fd: int, kind: int) -> bool:
 
 def in_use(path: Path) -> bool:
     """Whether a process owns the store at this moment."""
-    try:
-        fd = open_regular(path / OWNER)
-    except FileNotFoundError:
-        return False
-    try:
-        return not _flock(fd, fcntl.LOCK_SH)
-    finally:
-        os.close(fd)
+    return owner_of(path) is not None
 
 
 def owner_of(path: Path) -> Owner | None:
     """Return the process that owns the store at this moment; None without an owner."""
-    if not in_use(path):
+    try:
+        fd = open_regular(path / OWNER)
+    except FileNotFoundError:
         return None
-    with contextlib.suppress(OSError), open(open_regular(path / OWNER), "rb") as file:
-        return Owner.of(file.read(64).decode("ascii", errors="replace"))
-    return Owner(0, None)
+    with open(fd, "rb") as file:
+        return None if _flock(fd, fcntl.LOCK_SH) else Owner.of(file.read(64))
 
 
 def make_lock_file(path: Path) -> None:
@@ -308,13 +294,8 @@ def make_lock_file(path: Path) -> None:
 # The marker
 
 
-def write_marker(path: Path, header: dict[str, Any]) -> None:
-    """Copy the store's header to a file beside the data, so that a loss is detected."""
-    write_json(path / MARKER, header)
-
-
 def read_marker(path: Path) -> dict[str, Any] | None:
-    """Return the header in the marker; None if there is no marker."""
+    """Return the header in the marker, which detects a loss; None without a marker."""
     try:
         return read_json(path / MARKER)
     except ValueError as error:
@@ -374,7 +355,7 @@ def copy_file(place: Path, copy: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         fd = open_regular(place)
         with open(fd, "rb") as file:
-            write_file(copy, iter(lambda: file.read(COPY_BYTES), b""))
+            write_file(copy, file)
 
 
 def read_json(place: Path) -> dict[str, Any] | None:

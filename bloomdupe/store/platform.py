@@ -13,6 +13,7 @@ import os
 import resource
 import subprocess
 import uuid
+from functools import cache
 from pathlib import Path
 
 GROUP = Path("/sys/fs/cgroup/memory.max")
@@ -23,11 +24,12 @@ BLOCK = 512
 """Bytes of the smallest block of a file system."""
 
 
+@cache
 def boot_id() -> str:
     """Return the identifier of the current boot of the machine.
 
-    If the machine does not tell, each call returns another identifier, so that nothing
-    seems to be of the current boot.
+    If the machine does not tell, each process has another identifier, so that nothing
+    of another process seems to be of the current boot.
     """
     with contextlib.suppress(FileNotFoundError):
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
@@ -123,16 +125,14 @@ def size_of_memory() -> int:
 
 def memory_of_machine() -> tuple[int, int]:
     """Return the bytes of memory of this machine, and how many are free for use."""
+    total = size_of_memory()
     try:
-        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
+        _, figures = Path("/proc/meminfo").read_text("ascii").split("MemAvailable:")
     except FileNotFoundError:
         import psutil
 
-        memory = psutil.virtual_memory()
-        return memory.total, memory.available
-    figures = dict(line.split(":", 1) for line in lines)
-    total, free = figures["MemTotal"], figures["MemAvailable"]
-    return int(total.split()[0]) << 10, int(free.split()[0]) << 10
+        return total, int(psutil.virtual_memory().available)
+    return total, int(figures.split()[0]) << 10
 
 
 def memory_of_group() -> int | None:

@@ -157,7 +157,7 @@ class Damage(Fault):
 
             return control
 
-        marked = open_data.Marked(clean=True, interrupted=False, transaction=0)
+        marked = open_data.Marked(trusted=True, transaction=0)
         return each_caught(
             folder,
             damaged("read_mark", lambda _: marked),

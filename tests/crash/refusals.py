@@ -239,9 +239,8 @@ class Refusals(Fault):
         """Without a look at the marker and the mark."""
 
         def careless(path: Path) -> Outcome:
-            open_data.read_mark = lambda path: open_data.Marked(
-                clean=True, interrupted=False, transaction=0
-            )
+            marked = open_data.Marked(trusted=True, transaction=0)
+            open_data.read_mark = lambda path: marked
             files.read_marker = lambda path: None
             return _opened(path, refuse=True)
 

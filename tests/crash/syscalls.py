@@ -127,7 +127,7 @@ class SystemCalls(_EveryCall):
         if not (path / files.DATA).exists():
             return OK
         found = open_data.read_mark(path)
-        if found.transaction > 0 and not (found.clean or found.interrupted):
+        if found.transaction > 0 and not found.trusted:
             return silently_wrong("it counts as changed by another program")
         return OK
 

@@ -137,7 +137,7 @@ def test_missing_records_are_noticed_where_the_mark_fits(
     fewer = number_at(content, leaf + 12, 2) - 6  # without the last three nodes
     content[leaf + 12 : leaf + 14] = fewer.to_bytes(2, "little")
     file.write_bytes(content)
-    marked = open_data.Marked(clean=True, interrupted=False, transaction=0)
+    marked = open_data.Marked(trusted=True, transaction=0)
     monkeypatch.setattr(open_data, "read_mark", lambda _: marked)
     with BloomFilter.open(tmp_path / "seen") as seen:
         store = seen.share_store()

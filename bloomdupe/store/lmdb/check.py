@@ -92,7 +92,7 @@ def check_data(path: Path, *, owned: bool) -> None:
     this process holds the owner's lock.
     """
     mark = open_data.read_mark(path)
-    if mark.clean or mark.interrupted or (not owned and files.in_use(path)):
+    if mark.trusted or (not owned and files.in_use(path)):
         return
     report = _judged(path, ", which was not closed well or has been changed")
     problems = report.problems

@@ -90,7 +90,7 @@ class LmdbStore(Store):
             check_marker(path, self.header)
             if not readonly:
                 if not (path / files.MARKER).exists():
-                    files.write_marker(path, self.header)
+                    files.write_json(path / files.MARKER, self.header)
                 self._env.reader_check()
                 self._data.begin_marking(self._ledger["transaction"])
             self._opened = undo.pop_all()
@@ -247,7 +247,7 @@ def copy_compacted(
                     cursor.putmulti(records, append=True)
         with copy.begin(write=True) as txn:
             LmdbBatch(txn, tables, totals).seal()
-    files.write_marker(directory, header)
+    files.write_json(directory / files.MARKER, header)
     return left_out
 
 
@@ -324,7 +324,7 @@ def _build(building: Path, records: dict[str, dict[str, Any]]) -> None:
         batch = LmdbBatch(txn, {name: env.open_db(name, txn) for name in TABLES})
         batch.write(Part(changes={META: everything}))
         ledger = batch.seal()
-    files.write_marker(building, header)
+    files.write_json(building / files.MARKER, header)
     data = OpenData(building)
     data.begin_marking(ledger["transaction"])
     data.close()

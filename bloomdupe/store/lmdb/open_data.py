@@ -58,10 +58,9 @@ class CleanMark(NamedTuple):
 class Marked(NamedTuple):
     """The data file compared with its mark."""
 
-    clean: bool
-    """Whether it is unchanged."""
-    interrupted: bool
-    """Whether it has only changed at the time of a commit that was not finished."""
+    trusted: bool
+    """Whether it is unchanged, or has only changed at the time of a commit that was not
+    finished."""
     transaction: int
     """The transaction in the mark; 0 if there is no mark, or the file was replaced: a
     copy numbers its transactions anew."""
@@ -73,7 +72,7 @@ def read_mark(path: Path) -> Marked:
     try:
         mark = CleanMark(**(files.read_json(path / MARK) or {}))
         same = (mark.device, mark.inode) == (found.st_dev, found.st_ino)
-        now = _state_of(found, boot_id(), mark.transaction, mark.committing)
+        now = _state_of(found, mark.transaction, mark.committing)
         interrupted = (
             same
             and mark.boot == now.boot
@@ -83,17 +82,15 @@ def read_mark(path: Path) -> Marked:
             and now.changed <= mark.committing + COMMIT_NANOSECONDS
         )
         transaction = int(mark.transaction) if same else 0
+        return Marked(mark == now or interrupted, transaction)
     except (ValueError, TypeError):  # there is none, or something else
-        return Marked(clean=False, interrupted=False, transaction=0)
-    return Marked(mark == now, interrupted, transaction)
+        return Marked(trusted=False, transaction=0)
 
 
-def _state_of(
-    found: os.stat_result, boot: str, transaction: int, committing: int
-) -> CleanMark:
+def _state_of(found: os.stat_result, *commits: int) -> CleanMark:
     times = found.st_mtime_ns, found.st_ctime_ns
     return CleanMark(
-        found.st_dev, found.st_ino, found.st_size, *times, boot, transaction, committing
+        found.st_dev, found.st_ino, found.st_size, *times, boot_id(), *commits
     )
 
 
@@ -108,11 +105,9 @@ class OpenData:
         self._path = path
         self._found = files.identify(path)
         self._file: Descriptor | None = None
-        self._boot = ""
 
     def begin_marking(self, transaction: int) -> None:
         """Mark the file as sound, now and after each transaction."""
-        self._boot = boot_id()
         with suppress(OSError):
             flags = os.O_RDWR | os.O_CREAT
             self._file = Descriptor.open_regular(self._path / MARK, flags)
@@ -136,7 +131,7 @@ class OpenData:
     def mark(self, transaction: int, committing: int = 0) -> None:
         """Mark the file as sound, as it was found, if this store is the owner's."""
         if self._file is not None:
-            mark = _state_of(self._found, self._boot, transaction, committing)
+            mark = _state_of(self._found, transaction, committing)
             text = json.dumps(mark._asdict()).ljust(MARK_BYTES)
             with suppress(OSError):
                 os.pwrite(self._file.fileno(), text.encode(), 0)
