@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import NamedTuple
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from bloomdupe.errors import SettingError
 
@@ -18,8 +18,10 @@ BY_SENTINEL = "redis+sentinel"
 SENTINEL_PORT = 26_379
 SERVICE = re.compile(r"/([^/]+)(/\d*)?")
 """The path of a URL with sentinels: the service, and the database."""
-SENTINELS = re.compile(r"(redis\+sentinel://(?:[^/?#]*@)?)([^/?#@]*)(.*)", re.DOTALL)
-"""Such a URL: before its hosts, these, and behind them."""
+URL = re.compile(
+    r"([\w+]+)://(?:([^/?#]*)@)?([^/?#@]*)([^?#]*)(\?[^#]*)?(?:#(.*))?", re.DOTALL
+)
+"""Scheme, user and password, hosts, path, options, and the name of the filter."""
 
 
 class Address(NamedTuple):
@@ -58,8 +60,18 @@ class Address(NamedTuple):
     def of_server(cls, url: str) -> Address:
         """Take a URL apart that need not name a filter."""
         try:
-            parts, hosts = _split(url)
-            places = _places_of(parts, hosts)
+            found = URL.fullmatch(url)
+            if found is None:
+                raise ValueError(url)
+            scheme, login, hosts, path, options, name = found.groups("")
+            # Where a password has a slash or a hash, its beginning looks like a host.
+            if ("@" in path and scheme != "unix") or {"@", "#"} <= set(name):
+                raise ValueError(hosts)
+            each = hosts.split(",") if scheme == BY_SENTINEL else [hosts]
+            places = [urlsplit(f"//{host}") for host in each]
+            sentinels = tuple(
+                (place.hostname or "", place.port or SENTINEL_PORT) for place in places
+            )
         except ValueError as error:
             # Both the text of the error and the URL may contain the password.
             raise SettingError(
@@ -67,29 +79,24 @@ class Address(NamedTuple):
                 f" a URL such as {EXAMPLE}. In a password, / ? # and @ are %2F %3F %23"
                 " and %40"
             ) from None
-        user = f"{parts.username}@" if parts.username else ""
-        shown = f"{parts.scheme}://{user}{hosts}{parts.path}#{parts.fragment}"
-        shown = shown.removesuffix("#")
-        if "decode_responses" in parts.query:
+        user, at = login.partition(":")[0], "@" if login else ""
+        shown = f"{scheme}://{user}{at if user else ''}{hosts}{path}"
+        shown += f"#{name}" if name else ""
+        if "decode_responses" in options:
             raise SettingError(
                 f"{shown}: decode_responses: blocks are bytes; leave it out"
             )
-        found = cls(url.partition("#")[0], unquote(parts.fragment), shown)
-        return found._at(parts, places) if parts.scheme == BY_SENTINEL else found
-
-    def _at(self, parts: SplitResult, places: list[tuple[str, int | None]]) -> Address:
-        """Return the address of the server that sentinels know."""
-        path = SERVICE.fullmatch(parts.path)
-        if path is None or not all(host for host, _ in places):
+        if scheme != BY_SENTINEL:
+            return cls(url.partition("#")[0], unquote(name), shown)
+        service = SERVICE.fullmatch(path)
+        if service is None or not all(host for host, _ in sentinels):
             raise SettingError(
-                f"{self.shown}: expected hosts of sentinels, the service, and the"
+                f"{shown}: expected hosts of sentinels, the service, and the"
                 f" database, such as {BY_SENTINEL}://host:26379,host2/service/0#name"
             )
-        login, at, _ = parts.netloc.rpartition("@")
         # This host is not used.
-        server = f"redis://{login}{at}sentinel{path[2] or ''}?{parts.query}"
-        sentinels = tuple((host, port or SENTINEL_PORT) for host, port in places)
-        return self._replace(server=server, sentinels=sentinels, service=path[1])
+        server = f"redis://{login}{at}sentinel{service[2] or ''}{options}"
+        return cls(server, unquote(name), shown, sentinels, service[1])
 
     @property
     def head(self) -> str:
@@ -99,28 +106,3 @@ class Address(NamedTuple):
         all of it on one node.
         """
         return f"bloomdupe:{{{self.name}}}"
-
-
-def _split(url: str) -> tuple[SplitResult, str]:
-    """Take a URL apart; return its hosts, too.
-
-    Recent versions of Python refuse a list of hosts with an IPv6 address in it.
-    """
-    found = SENTINELS.fullmatch(url)
-    if found is None:
-        parts = urlsplit(url)
-        return parts, parts.netloc.rpartition("@")[2]
-    return urlsplit(f"{found[1]}sentinel{found[3]}"), found[2]
-
-
-def _places_of(parts: SplitResult, hosts: str) -> list[tuple[str, int | None]]:
-    """Return host and port of each server, or raise ``ValueError``.
-
-    Where a password has a slash or a hash, its beginning may look like host and port.
-    """
-    in_path = "@" in parts.path and parts.scheme != "unix"
-    if in_path or {"@", "#"} <= set(parts.fragment):
-        raise ValueError(parts)
-    each = hosts.split(",") if parts.scheme == BY_SENTINEL else [hosts]
-    found = [urlsplit(f"//{host}") for host in each]
-    return [(place.hostname or "", place.port) for place in found]

@@ -258,13 +258,6 @@ class Client:
                 f"{shown}: this Redis is a replica, which takes no changes; give the"
                 " address of the one that it follows"
             ), True
-        if isinstance(error, UNREACHABLE) and not isinstance(
-            error, exceptions.BusyLoadingError
-        ):
-            return StoreUnreachableError(
-                f"{shown}: no Redis answers there ({text}); check that the server runs"
-                " and that the URL is right"
-            ), True
         if isinstance(error, exceptions.OutOfMemoryError) or text.startswith("OOM "):
             return StoreFullError(
                 f"{shown}: the memory of this Redis is full; raise its maxmemory, or"
@@ -274,6 +267,11 @@ class Client:
             return StoreUnreachableError(
                 f"{shown}: this Redis takes no changes at the moment ({text}); look at"
                 " the server"
+            ), True
+        if isinstance(error, UNREACHABLE):
+            return StoreUnreachableError(
+                f"{shown}: no Redis answers there ({text}); check that the server runs"
+                " and that the URL is right"
             ), True
         if "WRONGTYPE" in text:
             return self.foreign(), False

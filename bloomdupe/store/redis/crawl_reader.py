@@ -278,14 +278,9 @@ class Claims:
 
     def _owned(self, sample: Sample, me: str) -> Counter[str]:
         """Count the partitions of each worker that is alive."""
-        owned: Counter[str] = Counter()
-        owned[me] = 0
-        for token in sample.steps:
-            if not self.is_dead(token):
-                owned[token] = 0
-        for token in sample.owners.values():
-            if token in owned:
-                owned[token] += 1
+        alive = {me} | {token for token in sample.steps if not self.is_dead(token)}
+        owned = Counter(dict.fromkeys(alive, 0))
+        owned.update(token for token in sample.owners.values() if token in alive)
         return owned
 
 

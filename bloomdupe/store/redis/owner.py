@@ -88,22 +88,20 @@ class PartitionOwner(CrawlOnRedis):
         Its memory is worth nothing any more; read it again from these stores.
         Those of other partitions are worth nothing either.
         """
+        # If Redis has gone back, the token may have other partitions than before.
+        owners = self.sample(0).owners
         before, self.token, self.step = self.token, secrets.token_hex(8), 0
         known, self.stores = self.stores, {}
-        # If Redis has gone back, the old token may have other partitions than before.
-        owners = pairs(self.client.ask("HGETALL", self.keys.owners))
-        wanted = {int(one): token for one, token in owners.items() if token == before}
+        wanted = {one: token for one, token in owners.items() if token == before}
         return self._take(before, wanted, known)
 
     def _take(
         self, before: str, wanted: Mapping[int, str], known: Mapping[int, RedisStore]
     ) -> list[RedisStore]:
         seen = [word for number, token in wanted.items() for word in (number, token)]
-        answer = self.client.run(
-            TAKE, self.keys.fence, self.token, before, *seen
-        )  # fmt: skip
+        answer = self.client.run(TAKE, self.keys.fence, self.token, before, *seen)
         if isinstance(answer, bytes):
-            raise self.torn() if answer == b"torn" else self.gone()
+            raise self._refused(answer)
         taken = []
         for number in map(int, answer):
             store = known.get(number) or RedisStore(self, number, self)
@@ -124,16 +122,12 @@ class PartitionOwner(CrawlOnRedis):
 
     def still_owns(self, store: RedisStore) -> bool:
         """Whether Redis has this worker as the owner, at its step."""
-        owner, step = (
-            self.client.ask("HGET", self.keys.owners, store.number),
-            self.client.ask("HGET", self.keys.steps, self.token),
-        )
-        # A commit may be on its way.
+        sample = self.sample(0)
+        step = sample.steps.get(self.token, -1)
         return (
             self.stores.get(store.number) is store
-            and owner == self.token.encode()
-            and step is not None
-            and int(step) - self.step in (0, 1)
+            and sample.owners.get(store.number) == self.token
+            and step in (self.step, self.step + 1)  # a commit may be on its way
         )
 
     def begin(
@@ -155,18 +149,14 @@ class PartitionOwner(CrawlOnRedis):
         arguments: list[Word] = [
             self.token, step, len(self.stores), *self.stores, len(taken),
         ]  # fmt: skip
-        for store, number in taken:
-            # If Redis has gone back, the inbox may begin with other entries.
-            digest = sha1(b"".join(store.taken), usedforsecurity=False).hexdigest()
-            arguments += (self.keys.inbox(store.number), number, digest)
+        calls: list[bytes] = []
         for store, number in taken:
             inbox = self.keys.inbox(store.number)
-            arguments += words(b"LTRIM", inbox, b"%d" % number, b"-1")
-        arguments += self._writes(parts)
-        arguments += self._others(sent or {}, counts or {}, give)
-
-        def send() -> None:
-            self._send(step, arguments)
+            # If Redis has gone back, the inbox may begin with other entries.
+            digest = sha1(b"".join(store.taken), usedforsecurity=False).hexdigest()
+            arguments += (inbox, number, digest)
+            calls += words(b"LTRIM", inbox, b"%d" % number, b"-1")
+        arguments += (*calls, *self._writes(parts, sent or {}, counts or {}, give))
 
         def done() -> None:
             for store, number in taken:
@@ -178,22 +168,21 @@ class PartitionOwner(CrawlOnRedis):
                 del self.stores[number]
 
         everything = [part for some in parts.values() for part in some]
+        send = partial(self._send, step, arguments)
         return Commit([Part(done=done), *everything], send)
 
-    def _writes(self, parts: Mapping[RedisStore, Sequence[Part]]) -> Iterator[bytes]:
+    def _writes(
+        self,
+        parts: Mapping[RedisStore, Sequence[Part]],
+        sent: Mapping[int, Sequence[bytes]],
+        counts: Mapping[int, Counts],
+        give: Collection[int],
+    ) -> Iterator[bytes]:
         for store, some in parts.items():
             if self.stores.get(store.number) is not store:
                 raise not_owner(store.shown)
             for part in some:
                 yield from _calls_of(part, self.keys, store.number)
-
-    def _others(
-        self,
-        sent: Mapping[int, Sequence[bytes]],
-        counts: Mapping[int, Counts],
-        give: Collection[int],
-    ) -> Iterator[bytes]:
-        """Yield the calls that concern no table."""
         for number, entries in sent.items():
             yield from _calls(b"RPUSH", self.keys.inbox(number), entries)
         for number, count in counts.items():
@@ -208,14 +197,16 @@ class PartitionOwner(CrawlOnRedis):
                 " since it was begun"
             )
         answer = self.client.run(COMMIT, self.keys.fence, *arguments)
-        if answer == b"torn":
-            raise self.torn()
-        if answer == b"gone":
-            raise self.gone()
         if answer not in (b"done", b"again"):
-            shown = self.client.address.shown
-            raise not_owner(f"{shown} ({answer.decode()})")
+            raise self._refused(answer)
         self.step = step
+
+    def _refused(self, why: bytes) -> StoreError:
+        """Return the error for the answer of a script that has changed nothing."""
+        if why == b"torn":
+            return self.torn()
+        shown = self.client.address.shown
+        return self.gone() if why == b"gone" else not_owner(f"{shown} ({why.decode()})")
 
     def forget(self, tokens: Collection[str]) -> None:
         """Forget workers that are dead and own nothing."""

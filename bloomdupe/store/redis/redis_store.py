@@ -74,10 +74,9 @@ class RedisStore(Store, Snapshot):
         """Number of the last commit of its owner; for a reader, of any worker."""
         return int(self._crawl.moment() if self._owner is None else self._owner.step)
 
-    @contextlib.contextmanager
-    def snapshot(self) -> Iterator[RedisStore]:
+    def snapshot(self) -> contextlib.nullcontext[RedisStore]:
         """Read the last commit."""
-        yield self
+        return contextlib.nullcontext(self)
 
     @property
     def now(self) -> RedisStore:
@@ -101,10 +100,8 @@ class RedisStore(Store, Snapshot):
 
     def own_again(self) -> None:
         """Be the owner again, if no other worker has it; all must be read again."""
-        if self._owner is not None:
-            self._owner.renew()
-            if not self._owner.still_owns(self):
-                raise not_owner(self.shown)
+        if self._owner is not None and self not in self._owner.renew():
+            raise not_owner(self.shown)
 
     def reset(self) -> None:
         """Forget the results of reads."""
