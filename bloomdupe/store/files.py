@@ -438,11 +438,3 @@ def sync_directory(path: Path) -> None:
         sync(fd)
     finally:
         os.close(fd)
-
-
-def free_space(path: Path) -> str:
-    """Return the free space on the disk of ``path``, for an error message."""
-    for place in (path, *path.parents):
-        with contextlib.suppress(OSError):
-            return f" ({shutil.disk_usage(place).free:,} bytes free)"
-    return ""

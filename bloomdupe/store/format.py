@@ -239,8 +239,12 @@ def slot_record(slot: StoredSlot) -> tuple[bytes, bytes | None]:
 
 
 def slot_apart(name: str, state: bytes = b"") -> tuple[bytes, bytes | None]:
-    """Return key and value of a slot without requests; no value without a state."""
-    key = APART + name_digest(name)
+    """Return key and value of a slot without requests; no value without a state.
+
+    Its name may be longer than a key.
+    """
+    encoded = name.encode(errors="surrogatepass")
+    key = APART + hashlib.blake2b(encoded, digest_size=DIGEST_BYTES).digest()
     return key, _slot_value(StoredSlot(0, 0, name, state)) if state else None
 
 
@@ -260,12 +264,6 @@ def read_journal(key: bytes, value: memoryview) -> JournalEntry:
     layer, swept = JOURNAL_HEAD.unpack_from(value)
     digests = bytes(value[JOURNAL_HEAD.size :])
     return JournalEntry(JOURNAL_KEY.unpack(key)[0], layer, swept, digests)
-
-
-def name_digest(slot: str) -> bytes:
-    """Return a digest of a slot's name, which may be longer than a key."""
-    name = slot.encode(errors="surrogatepass")
-    return hashlib.blake2b(name, digest_size=DIGEST_BYTES).digest()
 
 
 def block_value(layer: int, block: int, bits: memoryview) -> bytes:

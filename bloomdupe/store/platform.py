@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import resource
+import shutil
 import subprocess
 import uuid
 from functools import cache
@@ -45,12 +46,22 @@ def boot_id() -> str:
 # Disks
 
 
+def existing(path: Path) -> Path:
+    """Return a place, or else the nearest folder above it that is there."""
+    return next(place for place in (path, *path.absolute().parents) if place.exists())
+
+
+def free_bytes(path: Path) -> int:
+    """Return the free bytes on the disk of a place, which need not be there."""
+    return shutil.disk_usage(existing(path)).free
+
+
 def file_system_of(path: Path) -> str:
     """Return the kind of the file system of a place, such as ``ext4``; empty: unknown.
 
-    The place, or a folder above it, is there.
+    The place need not be there.
     """
-    there = next(place for place in (path, *path.absolute().parents) if place.exists())
+    there = existing(path)
     try:
         table = MOUNTS.read_text(errors="surrogateescape")
     except FileNotFoundError:

@@ -119,8 +119,7 @@ class Snapshot(ABC):
 
     def keys(self, table: bytes) -> Iterator[bytes]:
         """Yield all keys, in order; values are not compared with their sums."""
-        for key, _ in self._range(table):
-            yield key
+        return (key for key, _ in self._range(table))
 
     @abstractmethod
     def entries(self, table: bytes) -> int:

@@ -6,14 +6,14 @@ import errno
 import os
 import resource
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import lmdb
 
 from bloomdupe.errors import BloomDupeError, StoreError, StoreFullError, StoreIOError
-from bloomdupe.store.files import DATA, free_space
-from bloomdupe.store.platform import reserve
+from bloomdupe.store.files import DATA
+from bloomdupe.store.platform import existing, free_bytes, reserve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,23 +42,21 @@ def failed(what: str, path: Path, error: Exception, then: str = "") -> StoreErro
     """Return the error for a failure in ``path``, with its reason and a remedy."""
     code = getattr(error, "code", None) or getattr(error, "errno", None)
     kind: type[StoreError] = StoreError
-    remedy = ""
+    reason, remedy = f"{error}", ""
     if code in FULL or (code == errno.EIO and _is_full(path)):
         kind, remedy = StoreFullError, ROOM
-        reason = f"{error}"
         if code == errno.EIO:  # as LMDB reports a write that was cut short
             reason = f"{os.strerror(errno.ENOSPC)} ({error})"
-        what = f"{what}: {reason}{free_space(path)}"
     elif code == errno.EIO or isinstance(error, lmdb.PanicError):
         kind, remedy = StoreIOError, "look at the system's log (dmesg) and at the disk"
-        what = f"{what}: {error}{free_space(path)}"
-    else:
-        what = f"{what}: {error}"
-        if code in (errno.EACCES, errno.EPERM):
-            remedy = "look at its owner and its permissions"
-        elif code == errno.ELOOP:
-            remedy = "a symbolic link is not followed there; move it away"
-    return kind("; ".join(filter(None, [what, then, remedy])))
+    elif code in (errno.EACCES, errno.EPERM):
+        remedy = "look at its owner and its permissions"
+    elif code == errno.ELOOP:
+        remedy = "a symbolic link is not followed there; move it away"
+    if kind is not StoreError:
+        with suppress(OSError):
+            reason += f" ({free_bytes(path):,} bytes free)"
+    return kind("; ".join(filter(None, [f"{what}: {reason}", then, remedy])))
 
 
 def reason_of(error: BaseException) -> str:
@@ -85,8 +83,7 @@ def _is_full(path: Path) -> bool:
     if limit != resource.RLIM_INFINITY and size + PROBE_BYTES > limit:
         return True
     try:
-        there = next(place for place in (path, *path.parents) if place.exists())
-        with tempfile.TemporaryFile(dir=there) as probe:
+        with tempfile.TemporaryFile(dir=existing(path)) as probe:
             reserve(probe.fileno(), PROBE_BYTES)
     except OSError as error:
         return error.errno in FULL

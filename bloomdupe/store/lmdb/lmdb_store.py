@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import lmdb
 
 from bloomdupe.errors import StoreError, StoreIOError
 from bloomdupe.store import files
-from bloomdupe.store.format import FORMAT, MAGIC, META, TABLES, damaged, meta_records
+from bloomdupe.store.format import FORMAT, MAGIC, META, TABLES, meta_records
 from bloomdupe.store.lmdb.check import check_data, check_format, check_marker
 from bloomdupe.store.lmdb.environment import (
     LmdbBatch,
@@ -22,6 +21,7 @@ from bloomdupe.store.lmdb.environment import (
     unreadable,
 )
 from bloomdupe.store.lmdb.open_data import OpenData
+from bloomdupe.store.platform import existing, free_bytes
 from bloomdupe.store.store import Commit, Part, Store
 from bloomdupe.store.system_errors import explained, failed
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
 
-    from bloomdupe.errors import StoreDamagedError
     from bloomdupe.store.format import Totals
 
 BATCH_BYTES = 16 << 20
@@ -128,10 +127,6 @@ class LmdbStore(Store):
         if reader is not None:
             reader.close()
 
-    def damaged(self, what: str) -> StoreDamagedError:
-        """Return the error for damaged data; ``what`` describes the damage."""
-        return damaged(self._file, what)
-
     def disk_bytes(self) -> int:
         """Bytes that the data file takes on disk."""
         with explained(f"cannot look at the store {self.path}", self.path):
@@ -140,8 +135,7 @@ class LmdbStore(Store):
     def free_bytes(self) -> int:
         """Bytes that are free on the disk."""
         with explained(f"cannot look at the store {self.path}", self.path):
-            disk = os.statvfs(self.path)
-            return disk.f_bavail * disk.f_frsize
+            return free_bytes(self.path)
 
     def heartbeat(self, moment: float) -> None:
         """Show readers that the owner is alive; the data are not touched."""
@@ -302,11 +296,8 @@ class Directory:
 
     def room(self) -> tuple[int, str]:
         """Return how many bytes a new store could take, and of what they are."""
-        place = self.path
-        with explained(f"cannot look at {place}", place):
-            while not place.exists() and place != place.parent:
-                place = place.parent
-            return shutil.disk_usage(place).free, f"disk free at {place}"
+        with explained(f"cannot look at {self.path}", self.path):
+            return free_bytes(self.path), f"disk free at {existing(self.path)}"
 
     def is_marked(self) -> bool:
         """Whether it is itself a store of ours, even if its data is lost."""
@@ -319,8 +310,10 @@ def _build(building: Path, records: dict[str, dict[str, Any]]) -> None:
     """Fill a new environment, close it, and mark it as sound."""
     header = {"magic": MAGIC, "format": FORMAT, **records["store"]}
     everything = meta_records({**records, "store": header})
-    files.make_lock_file(building)
-    with open_environment(building) as env, env.begin(write=True) as txn:
+    with (
+        open_environment(building, lock=False) as env,
+        env.begin(write=True) as txn,
+    ):
         batch = LmdbBatch(txn, {name: env.open_db(name, txn) for name in TABLES})
         batch.write(Part(changes={META: everything}))
         ledger = batch.seal()

@@ -12,9 +12,7 @@ from bloomdupe.store.format import (
     BLOCKS,
     COOKIES,
     EXACT,
-    FORMAT,
     KEY_BYTES,
-    MAGIC,
     META,
     meta_records,
     successor,
@@ -221,10 +219,8 @@ class RedisStore(Store, Snapshot):
 
     def create(self, records: dict[str, dict[str, Any]]) -> RedisStore:
         """Write these records, among them ``store``, and return the store."""
-        header = {"magic": MAGIC, "format": FORMAT, **records["store"]}
-        everything = meta_records({**records, "store": header})
-        self.commit(Part(changes={META: everything}))
-        self.header = header
+        self.commit(Part(changes={META: meta_records(records)}))
+        self.header = records["store"]
         return self
 
     def room(self) -> tuple[int, str]:
