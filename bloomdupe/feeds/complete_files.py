@@ -79,7 +79,7 @@ def _locked(path: Path) -> Descriptor:
     """Open and lock a file; waits while another process has locked it."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
     while True:
-        descriptor = Descriptor.open(path, flags, 0o666)
+        descriptor = Descriptor(os.open(path, flags, 0o666))
         fcntl.flock(descriptor.fileno(), fcntl.LOCK_EX)
         # The process that had the lock may have renamed the file meanwhile.
         if is_at(path, descriptor.fileno()):

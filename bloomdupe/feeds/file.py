@@ -115,7 +115,8 @@ class FeedFile:
         if self._file is None:
             new = not os.path.lexists(self.place)
             make_directory(self.place.parent)
-            self._file = Descriptor.open(self.place, os.O_RDWR | os.O_CREAT, 0o666)
+            fd = os.open(self.place, os.O_RDWR | os.O_CREAT, 0o666)
+            self._file = Descriptor(fd)
             try:
                 fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -122,7 +122,7 @@ class Journal:
             make_directory(self._directory, 0o700)
             new = not place.exists()
             flags = os.O_RDWR | os.O_CREAT
-            self._files[place] = Descriptor.open_regular(place, flags)
+            self._files[place] = Descriptor(open_regular(place, flags))
             if new:
                 sync_directory(self._directory)
         return self._files[place].fileno()  # in a fork, it is closed

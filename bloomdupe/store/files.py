@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from typing_extensions import Self
-
 DATA = "data.mdb"
 OWNER = "owner.lock"
 LMDB_LOCK = "lock.mdb"
@@ -68,30 +66,6 @@ class Owner(NamedTuple):
         return cls(0, None)
 
 
-def store_exists(path: Path) -> bool:
-    """Whether there is a store to open; refuses anything else that is there.
-
-    An empty directory and nothing at all count as no store.
-    """
-    if not path.exists() and not path.is_symlink():
-        return False
-    if not path.is_dir():
-        raise StoreError(
-            f"{path} is not a directory, so it cannot be a bloomdupe store;"
-            " move it away or name another place"
-        )
-    names = {place.name for place in path.iterdir()}
-    if not names.isdisjoint((DATA, MARKER)):
-        identify(path)
-        return True
-    if names:
-        raise StoreError(
-            f"{path} holds other files but no {DATA}: it is not a bloomdupe store;"
-            " move it away or name another place"
-        )
-    return False
-
-
 def identify(path: Path) -> os.stat_result:
     """Return the ``stat`` result of a store's data file.
 
@@ -130,9 +104,8 @@ def open_regular(
     waits for the other end of a pipe. Raises :class:`OSError`, and :class:`StoreError`
     if it is not a regular file.
     """
-    flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        fd = os.open(path, flags, mode)
+        fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, mode)
         if stat.S_ISREG(os.fstat(fd).st_mode):
             return fd
         os.close(fd)
@@ -163,16 +136,6 @@ class Descriptor(FileIO):
     def __init__(self, number: int) -> None:
         super().__init__(number, "r+")
         _open.add(self)
-
-    @classmethod
-    def open_regular(cls, path: str | os.PathLike[str], flags: int) -> Self:
-        """Open a file as :func:`open_regular` does."""
-        return cls(open_regular(path, flags))
-
-    @classmethod
-    def open(cls, path: str | os.PathLike[str], flags: int, mode: int) -> Self:
-        """Open a file, as :func:`os.open` does."""
-        return cls(os.open(path, flags | os.O_CLOEXEC, mode))
 
     def fileno(self) -> int:
         """Return the number; raises :class:`OSError` if it is closed."""
@@ -209,7 +172,7 @@ def lock_owner(path: Path, name: str = OWNER) -> Descriptor:
     heartbeat (see :func:`write_heartbeat`). Both count only while the file is locked,
     so nothing is left of a killed owner, even if its number belongs to another process.
     """
-    lock = Descriptor.open_regular(path / name, os.O_RDWR | os.O_CREAT)
+    lock = Descriptor(open_regular(path / name, os.O_RDWR | os.O_CREAT))
     fd = lock.fileno()
     if not _lock(fd):
         owner = Owner.of(os.pread(fd, 64, 0))
@@ -348,14 +311,6 @@ def is_at(place: Path, fd: int) -> bool:
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(place.lstat(), os.fstat(fd))
     return False
-
-
-def copy_file(place: Path, copy: Path) -> None:
-    """Copy a file if it is there; durable when its directory is."""
-    with contextlib.suppress(FileNotFoundError):
-        fd = open_regular(place)
-        with open(fd, "rb") as file:
-            write_file(copy, file)
 
 
 def read_json(place: Path) -> dict[str, Any] | None:

@@ -206,7 +206,10 @@ class LmdbStore(Store):
                 left_out = copy_compacted(
                     snapshot, building, self.header, size, without
                 )
-            files.copy_file(self.path / files.RULES, building / files.RULES)
+            with contextlib.suppress(FileNotFoundError):
+                fd = files.open_regular(self.path / files.RULES)
+                with open(fd, "rb") as file:
+                    files.write_file(building / files.RULES, file)
             building.rename(target)
             files.sync_directory(target.parent)
         return left_out
@@ -257,8 +260,25 @@ class Directory:
 
         A missing or empty directory counts as no store.
         """
-        with explained(f"cannot look for a store at {self.path}", self.path):
-            return files.store_exists(self.path)
+        path = self.path
+        with explained(f"cannot look for a store at {path}", path):
+            if not path.exists() and not path.is_symlink():
+                return False
+            if not path.is_dir():
+                raise StoreError(
+                    f"{path} is not a directory, so it cannot be a bloomdupe store;"
+                    " move it away or name another place"
+                )
+            names = {place.name for place in path.iterdir()}
+            if not names.isdisjoint((files.DATA, files.MARKER)):
+                files.identify(path)
+                return True
+            if names:
+                raise StoreError(
+                    f"{path} holds other files but no {files.DATA}: it is not a"
+                    " bloomdupe store; move it away or name another place"
+                )
+        return False
 
     def open(self, *, readonly: bool = False) -> LmdbStore:
         """Open the store, after a check if it was not closed well.

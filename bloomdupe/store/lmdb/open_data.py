@@ -110,7 +110,7 @@ class OpenData:
         """Mark the file as sound, now and after each transaction."""
         with suppress(OSError):
             flags = os.O_RDWR | os.O_CREAT
-            self._file = Descriptor.open_regular(self._path / MARK, flags)
+            self._file = Descriptor(files.open_regular(self._path / MARK, flags))
             self._file.truncate(MARK_BYTES)
         self.mark(transaction)
 

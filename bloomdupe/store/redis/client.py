@@ -155,6 +155,8 @@ class Client:
         while True:
             try:
                 answer = self._redis.execute_command(*words)
+            except exceptions.NoScriptError:
+                raise  # to run()
             except TRANSLATED as error:
                 failure, passes = self._translated(error)
                 if not passes:
@@ -187,7 +189,7 @@ class Client:
         """Return the answer of a script, which Redis may not know any more."""
         try:
             return self.ask("EVALSHA", script.sha, len(keys), *keys, *arguments)
-        except _UnknownScriptError:
+        except exceptions.NoScriptError:
             return self.ask("EVAL", script.text, len(keys), *keys, *arguments)
 
     def send(self, *words: Any) -> None:
@@ -251,8 +253,6 @@ class Client:
                 f"{shown}: Redis refuses this user ({text}); check user and password in"
                 " the URL, and the rights of the user (see bloomdupe/docs/redis.md)"
             ), False
-        if isinstance(error, exceptions.NoScriptError):
-            return _UnknownScriptError(text), False
         if isinstance(error, exceptions.ReadOnlyError) or text.startswith("READONLY"):
             return StoreAccessError(
                 f"{shown}: this Redis is a replica, which takes no changes; give the"
@@ -283,7 +283,3 @@ class Client:
             f"{self.address.shown}: a key of this name holds something else than a"
             " filter or a crawl of bloomdupe; take another name"
         )
-
-
-class _UnknownScriptError(StoreError):
-    """Redis does not know a script, which has not run."""
