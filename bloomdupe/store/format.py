@@ -21,24 +21,22 @@ meta        ``filter``                      sum + JSON: state of the filter
 blocks      layer u16, block u32 (big-       sum + 8,168 bytes: bit i is bit
             endian)                         ``i & 7`` of byte ``i >> 3``; an
                                             absent page is all zeros
-journal     sequence u64 (big-endian)       sum + layer u16, swept u64 (little-
-                                            endian) + digests of 16 bytes
+journal     sequence u64 (big-endian)       sum + layer, swept, digests of 16 bytes
 exact       16-byte identity of a key       empty
 meta        ``frontier``                    sum + JSON: state of the frontier
                                             (:mod:`bloomdupe.frontier.frontier`)
-slots       slot u32 (big-endian); of a     sum + requests in ``queue`` u64, length
-            slot without requests 0xff,     of the name u32 (both little-endian),
-            then a digest of its name       name in UTF-8, state
-                                            (:mod:`bloomdupe.frontier.slot_state`)
+slots       slot u32 (big-endian); of a     sum + requests in ``queue``, name, state
+            slot without requests 0xff,     (:mod:`bloomdupe.frontier.slot_state`)
+            then a digest of its name
 queue       slot u32 (big-endian), rank     sum + payload (see
             (see                            :mod:`bloomdupe.requests.serializer`)
             :mod:`bloomdupe.frontier.slot_queue`)
             inverted: the slot's last key
             goes first
-delayed     Unix time before which the      sum + flags u8 (1: a start request),
-            request waits, microseconds     priority i64, length of the slot's
-            u64; sequence u64 (both         name u32 (all little-endian), name
-            big-endian)                     in UTF-8, payload (as in ``queue``)
+delayed     Unix time before which the      sum + name of the slot, priority,
+            request waits, microseconds     whether it is a start request, payload
+            u64; sequence u64 (both         (as in ``queue``)
+            big-endian)
 meta        ``crawl``                       sum + JSON: items, totals
                                             (:mod:`bloomdupe.crawl.engines.checkpoint`)
 blobs       name                            sum + what the spider remembers
@@ -59,6 +57,8 @@ meta        ``ledger``                      sum + JSON: ``transaction``, the
                                             record left out
 =========== =============================== ==================================
 
+In ``journal``, ``slots`` and ``delayed``, a msgpack array follows the sum.
+
 Every transaction writes the ledger, so a record that is missing, outdated or exchanged
 is detected, and so is a ledger that does not belong to the last transaction.
 
@@ -71,15 +71,19 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from functools import partial
 from pathlib import Path
 from struct import Struct, unpack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgpack  # type: ignore[import-untyped]
 from mmh3 import mmh3_x64_128_digest, mmh3_x64_128_uintdigest
 
 from bloomdupe.errors import StoreDamagedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from typing_extensions import Buffer
 
 MAGIC = "bloomdupe"
@@ -108,9 +112,7 @@ TABLES = (
 
 BLOCK_KEY = Struct(">HI")
 JOURNAL_KEY = Struct(">Q")
-JOURNAL_HEAD = Struct("<HQ")
 SLOT_KEY = Struct(">I")
-SLOT_HEAD = Struct("<QI")
 APART = b"\xff"
 """Begins the key of a slot without requests; no number of a slot is so large."""
 DELAYED_KEY = Struct(">QQ")
@@ -119,8 +121,6 @@ KEY_BYTES = {QUEUE: SLOT_KEY.size + RANK_BYTES, DELAYED: DELAYED_KEY.size}
 """Size of a key."""
 INVERTED = bytes(range(255, -1, -1))
 
-_DELAYED_HEAD = Struct("<BqI")
-_START = 1
 _PRIORITY_LIMIT = (1 << 63) - 1
 
 LEDGER = "ledger"
@@ -177,10 +177,7 @@ class StoredSlot(NamedTuple):
     @classmethod
     def read(cls, number: int, value: memoryview) -> StoredSlot:
         """Read a value of ``slots``, without its sum."""
-        requests, size = SLOT_HEAD.unpack_from(value)
-        end = SLOT_HEAD.size + size
-        name = str(value[SLOT_HEAD.size : end], "utf-8", "surrogatepass")
-        return cls(number, requests, name, bytes(value[end:]))
+        return cls(number, *_unpacked(value))
 
 
 def request_key(slot: int, rank: bytes) -> bytes:
@@ -205,19 +202,17 @@ def stored_priority(priority: int) -> int:
 
 def delayed_value(slot: str, priority: int, payload: bytes, *, start: bool) -> bytes:
     """Return the value in ``delayed`` of a request."""
-    name = slot.encode(errors="surrogatepass")
-    kept = stored_priority(priority)
-    return _DELAYED_HEAD.pack(_START * start, kept, len(name)) + name + payload
+    return _packed((slot, stored_priority(priority), start, payload))
 
 
-def read_delayed(key: bytes, value: bytes) -> StoredDelayed:
-    """Read a record of ``delayed``; its sum must be right."""
-    at = CHECKSUM_BYTES
-    flags, priority, size = _DELAYED_HEAD.unpack_from(value, at)
-    at += _DELAYED_HEAD.size
-    name = value[at : at + size].decode("utf-8", "surrogatepass")
-    payload = value[at + size :]
-    return StoredDelayed(key, name, priority, bool(flags & _START), payload)
+def read_delayed(key: bytes, value: memoryview) -> StoredDelayed:
+    """Read a record of ``delayed``."""
+    return StoredDelayed(key, *_unpacked(value))
+
+
+_packed: Callable[[object], bytes]
+_packed = msgpack.Packer(unicode_errors="surrogatepass").pack
+_unpacked = partial(msgpack.unpackb, unicode_errors="surrogatepass")
 
 
 def successor(prefix: bytes) -> bytes:
@@ -235,7 +230,7 @@ def checksum(table: bytes, key: bytes, value: Buffer) -> bytes:
 def slot_record(slot: StoredSlot) -> tuple[bytes, bytes | None]:
     """Return key and value of a slot; no value if it has no requests."""
     key = SLOT_KEY.pack(slot.number)
-    return key, _slot_value(slot) if slot.requests else None
+    return key, _packed(slot[1:]) if slot.requests else None
 
 
 def slot_apart(name: str, state: bytes = b"") -> tuple[bytes, bytes | None]:
@@ -245,25 +240,17 @@ def slot_apart(name: str, state: bytes = b"") -> tuple[bytes, bytes | None]:
     """
     encoded = name.encode(errors="surrogatepass")
     key = APART + hashlib.blake2b(encoded, digest_size=DIGEST_BYTES).digest()
-    return key, _slot_value(StoredSlot(0, 0, name, state)) if state else None
-
-
-def _slot_value(slot: StoredSlot) -> bytes:
-    name = slot.name.encode(errors="surrogatepass")
-    return SLOT_HEAD.pack(slot.requests, len(name)) + name + slot.state
+    return key, _packed((0, name, state)) if state else None
 
 
 def journal_record(entry: JournalEntry) -> tuple[bytes, bytes]:
     """Return key and value of an entry of the journal."""
-    head = JOURNAL_HEAD.pack(entry.layer, entry.swept)
-    return JOURNAL_KEY.pack(entry.sequence), head + entry.digests
+    return JOURNAL_KEY.pack(entry.sequence), _packed(entry[1:])
 
 
 def read_journal(key: bytes, value: memoryview) -> JournalEntry:
     """Read a record of ``journal``."""
-    layer, swept = JOURNAL_HEAD.unpack_from(value)
-    digests = bytes(value[JOURNAL_HEAD.size :])
-    return JournalEntry(JOURNAL_KEY.unpack(key)[0], layer, swept, digests)
+    return JournalEntry(JOURNAL_KEY.unpack(key)[0], *_unpacked(value))
 
 
 def block_value(layer: int, block: int, bits: memoryview) -> bytes:

@@ -193,7 +193,8 @@ class Snapshot(ABC):
         most = READ_BYTES
         for key, value in self._range(DELAYED, successor(after)):
             if key not in but:
-                delayed = read_delayed(key, bytes(self._checked(DELAYED, key, value)))
+                body = self._checked(DELAYED, key, value)[CHECKSUM_BYTES:]
+                delayed = read_delayed(key, body)
                 found.append(delayed)
                 most -= len(delayed.payload)
             if len(found) == limit or most <= 0:
