@@ -304,7 +304,7 @@ class JobSettings:
     capacity: int = _of(10_000_000, check_capacity, "EXPECTED_URLS")
     fpp: float = _of(1e-6, check_fpp)
     filter_memory: int | None = _of(None, check_memory)
-    """Bytes that the pages of the filter may take in memory; None: a quarter of the
+    """Bytes that the blocks of the filter may take in memory; None: a quarter of the
     machine's memory."""
     exact: ExactUrls = _of(False, check_exact)  # noqa: RUF009 - a field
     """The URLs whose fingerprints are exact."""

@@ -121,7 +121,7 @@ def _lines_of(added: Added) -> Iterator[str]:
         yield f"{added.taken_in:,} pending now"
     for number, one, many, result in (
         (added.seen, "was", "were", "seen before: skipped"),
-        (added.waited, "was", "were", "pending already: not added"),
+        (added.was_pending, "was", "were", "pending already: not added"),
         (added.unseen, "was", "were", "never seen: use `bloomdupe add`"),
         (added.blocked, "is", "are", f"blocked: {UNDO}"),
     ):

@@ -105,7 +105,7 @@ def check(options: Namespace) -> Answer:
             {
                 "url": one.url,
                 "seen": one.seen,
-                "waits": [*map(_record, one.waits)],
+                "pending": [*map(_record, one.pending)],
                 "failed": one.failed and _record(one.failed),
             }
             for one in urls
@@ -117,13 +117,13 @@ def check(options: Namespace) -> Answer:
 
 
 def _states(one: FoundUrl) -> Iterator[str]:
-    for found in one.waits:
+    for found in one.pending:
         then = "" if found.not_before is None else f", after {when(found.not_before)}"
         yield (
             f"pending in {found.slot}, priority {found.priority},"
             f" {found.callback or 'no callback'}{then}: {one.url}"
         )
-    if not one.waits:
+    if not one.pending:
         state = "seen, not pending" if one.seen else "new"
         if one.failed is not None:
             reason = in_words(one.failed.reason, one.failed.status)

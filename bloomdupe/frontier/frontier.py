@@ -57,7 +57,7 @@ class Frontier:
     """Pending and in-flight requests, and the filter of seen fingerprints.
 
     If the fingerprint of a request is new, the request is marked in :attr:`seen` and
-    *pushed*: it is *pending* in its slot, with its priority. *Leasing* hands out the
+    *pushed*: it is *pending* in its slot, with its priority. *Popping* hands out the
     next request; *acknowledging* ends it when it is done and its children are pushed. A
     *checkpoint* writes all changes in one transaction, fingerprints included. A request
     in flight stays in the store until the checkpoint that also holds its children;

@@ -38,7 +38,7 @@ class Added:
     """Requests that are pending now."""
     seen: int = 0
     """Requests that were seen before, and so skipped."""
-    waited: int = 0
+    was_pending: int = 0
     """Requests that were pending already, and so left as they are."""
     unseen: int = 0
     """Requests that were never seen, and so cannot be repeated."""
@@ -157,7 +157,7 @@ class HeldJob:
                 wanted[key] = one
         urls = {key: url_of(one.payload) for key, one in wanted.items()}
         for key, _ in pending_among(self.stores, urls, self.project):
-            added.waited += wanted.pop(key, None) is not None
+            added.was_pending += wanted.pop(key, None) is not None
         for one in wanted.values():
             self.push(one._replace(payload=brought_back(one.payload)))
         added.taken_in += len(wanted)
@@ -177,7 +177,7 @@ class HeldJob:
                 if not (one.is_to_retry(reasons) and selection.has(one.slot, one.url)):
                     continue
                 if one.waiting:
-                    added.waited += 1
+                    added.was_pending += 1
                 elif one.payload is None:
                     source = one.parent or "the page that has led to it"
                     added.problems.add(

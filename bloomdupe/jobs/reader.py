@@ -211,7 +211,7 @@ class FoundUrl(NamedTuple):
 
     url: str
     seen: bool
-    waits: list[ListedRequest]
+    pending: list[ListedRequest]
     """The pending requests for it."""
     failed: Failure | None
     """Its last failure, if it has not succeeded since."""

@@ -108,7 +108,7 @@ def _read(text: str, defaults: Defaults, project: Project) -> SentRequest:
             payload = base64.b64decode(given["payload"], validate=True)
         except binascii.Error as error:
             raise ValueError(f"'payload' is no base64: {error}") from error
-        request, start = project.request_of(payload), False
+        request, start = project.request_of(payload), defaults.start
     else:
         arguments = {name: given[name] for name in given.keys() - _OURS}
         arguments.setdefault("priority", defaults.priority)

@@ -69,13 +69,15 @@ def test_requests_scheduled_for_later_are_found_and_dropped(
 
 def test_a_list_in_json_is_whole(verb: Verb, tmp_path: Path) -> None:
     """With bodies, headers, meta: so pending requests move into another job."""
-    requests = [RICH[0], Request("https://a.example/", meta={"depth": 3})]
+    places = [f"https://a.example/{number}" for number in range(3)]
+    requests = [RICH[0], *(Request(place, meta={"depth": 3}) for place in places)]
     make_job(tmp_path / "job", [*requests, "https://a.example/plain"])
     (tmp_path / "lines").write_text(verb("list", tmp_path / "job", "--json").out)
     assert (tmp_path / "lines").read_text().count('"payload"') == len(requests)
     as_project(PROJECT)
     words = ("--from", tmp_path / "lines", "--spider", "site")
-    assert verb("add", tmp_path / "new", *words).out == "3 pending now\n"
+    assert verb("add", tmp_path / "new", *words).out == "5 pending now\n"
+    assert urls(verb, tmp_path / "new") == urls(verb, tmp_path / "job")  # in this order
     assert described(restored(tmp_path / "new")) == described(
         [*requests, Request("https://a.example/plain")]
     )

@@ -206,7 +206,7 @@ def check_settings(job: CrawlJob, crawler: Crawler) -> None:
     if settings.filter_memory is not None:
         raise SettingError(
             f"BLOOMDUPE_FILTER_MEMORY = {settings.filter_memory} does not work with"
-            " BLOOMDUPE_REDIS_URL: a worker has all pages of its filter in memory;"
+            " BLOOMDUPE_REDIS_URL: a worker has all blocks of its filter in memory;"
             " leave it out"
         )
     if settings.start_requests == "always":
