@@ -141,6 +141,10 @@ def unpacked(
             strict_map_key=False,
             unicode_errors="surrogatepass",
         )
+    except (msgpack.ExtraData, msgpack.FormatError, msgpack.StackError) as error:
+        raise UnserializableError(
+            f"bloomdupe has not stored these bytes: {error}"
+        ) from error
     except Exception as error:  # of the data, or what is named in it
         raise UnserializableError(str(error) or type(error).__name__) from error
 

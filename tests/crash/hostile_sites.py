@@ -237,7 +237,7 @@ def planted_request(folder: Path, *, loaded: bool = False) -> Outcome:
     if mark.exists():
         return crashed("the planted code has run")
     if (
-        "of an unknown kind b'P'" not in run.log
+        "bloomdupe has not stored these bytes" not in run.log
         or run.stats["bloomdupe/unrestorable"] != 1
     ):
         return silently_wrong("nobody speaks of the pickle")
