@@ -184,7 +184,7 @@ class Revisits:
         self._warned = False
         registry = session.registry
         registry.answered.append(self.answered)
-        registry.acking.append(self.before_ack)
+        registry.acked.append(self.acked)
 
     def rule_of(self, request: Request) -> float | None:
         """Return after how many seconds a page is revisited; None: never."""
@@ -198,7 +198,7 @@ class Revisits:
     def concerns(self, request: Request, follows: InFlightRequest | None) -> bool:
         """Whether a page is revisited.
 
-        ``follows`` is the in_flight that this request is a retry or redirect of.
+        ``follows`` is the request in flight that this one is a retry or redirect of.
         """
         if follows is not None:
             return follows.visit is not None or self._rule(follows) is not None
@@ -236,7 +236,7 @@ class Revisits:
         if in_flight is in_flight.root and self._rule(in_flight) is not None:
             in_flight.outcome.visited = time.time()
 
-    def before_ack(self, in_flight: InFlightRequest) -> None:
+    def acked(self, in_flight: InFlightRequest) -> None:
         """Schedule the page of a request that is acknowledged for its next visit."""
         visited, in_flight.outcome.visited = in_flight.outcome.visited, None
         rule = None if visited is None else self._rule(in_flight)

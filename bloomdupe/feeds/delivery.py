@@ -209,9 +209,10 @@ class Target:
     def discard(self) -> None:
         """Close and remove the file: the export has failed, perhaps for a full disk."""
         if self._file is not None:
-            with suppress(OSError):
+            with suppress(OSError):  # the first error says what has gone wrong
                 self._file.close()
-            self._beside.unlink()
+            with suppress(OSError):
+                self._beside.unlink()
 
     def prepare(self, file: IO[bytes]) -> dict[str, Any]:
         """Sync the file; return what is to be known before :meth:`store`."""

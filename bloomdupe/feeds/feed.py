@@ -111,7 +111,7 @@ class Feed:
         self._block = bytearray()
 
     def add(self, line: bytes) -> None:
-        """Add the line of a acknowledged item."""
+        """Add the line of an acknowledged item."""
         if not self._begun:
             self._begin_file()
             line = self.file.joint(self._head) + line

@@ -18,9 +18,9 @@ meta        ``store``                       sum + JSON: magic, format,
                                             :mod:`bloomdupe.filter.parameters`)
 meta        ``filter``                      sum + JSON: state of the filter
                                             (:class:`bloomdupe.BloomFilter`)
-blocks      layer u16, block u32 (big-       sum + 8,168 bytes: bit i is bit
+blocks      layer u16, block u32 (big-      sum + 8,168 bytes: bit i is bit
             endian)                         ``i & 7`` of byte ``i >> 3``; an
-                                            absent page is all zeros
+                                            absent block is all zeros
 journal     sequence u64 (big-endian)       sum + layer, swept, digests of 16 bytes
 exact       16-byte identity of a key       empty
 meta        ``frontier``                    sum + JSON: state of the frontier
@@ -254,7 +254,7 @@ def read_journal(key: bytes, value: memoryview) -> JournalEntry:
 
 
 def block_value(layer: int, block: int, bits: memoryview) -> bytes:
-    """Return the value of a page: its checksum, then the bits' bytes."""
+    """Return the value of a block: its checksum, then the bits' bytes."""
     bits = bits[:BLOCK_BYTES]
     return b"".join((checksum(BLOCKS, BLOCK_KEY.pack(layer, block), bits), bits))
 

@@ -54,7 +54,7 @@ class Op(NamedTuple):
     kind: str
     """``item``; ``link``, a plain request; ``alone``, one that cannot be stored and
     carries constants; ``shared``, one with a list; ``volatile``, with ``dont_filter``;
-    ``later``, the same for a time in future; ``part``, one that cannot be stored;
+    ``delayed``, the same for a time in future; ``part``, one that cannot be stored;
     ``retry``, the page again; ``wait`` for the last request of these. In the place of a
     page the downloader may answer with a request: ``redirect``, or ``retried``."""
     page: str = ""
@@ -100,7 +100,7 @@ class Program:
             return
         kinds = ["item", "item", "link", "link", "alone", "shared"]
         if depth < DEEPEST:
-            kinds += ["volatile", "volatile", "later", "part", "retry"]
+            kinds += ["volatile", "volatile", "delayed", "part", "retry"]
         for number in range(self.random.randint(1, 5)):
             kind = self.random.choice(kinds)
             if kind == "item":
@@ -478,7 +478,7 @@ class Crawl:
         """Yield a request, as a callback or as the downloader."""
         request = _request(op, callback.in_flight)
         number = request.meta["number"] = next(self.numbers)  # others in each process
-        if op.kind == "later":
+        if op.kind == "delayed":
             request.meta[NOT_BEFORE] = self.now + 100
         if op.kind in ANSWERS:
             callback.in_flight.answered(request)

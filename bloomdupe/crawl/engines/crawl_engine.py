@@ -5,8 +5,7 @@ It promises:
 1. A request that it has taken is handed out again and again, here or in another
    process, until it is acknowledged.
 2. Acknowledging a request makes its children, its output and its end durable together,
-or
-   none of them. Only children that the filter recognises are durable before.
+   or none of them. Only children that the filter recognises are durable before.
 
 No call waits for the network. An engine without an answer takes the request, and
 decides later.

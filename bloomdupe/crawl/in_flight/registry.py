@@ -81,7 +81,7 @@ class InFlightRegistry:
         """Called with each answer of the downloader: response, request or failure."""
         self.ended: list[Callable[[InFlightRequest], None]] = []
         """Called with each request that has ended, complete or not."""
-        self.acking: list[Callable[[InFlightRequest], None]] = []
+        self.acked: list[Callable[[InFlightRequest], None]] = []
         """Called with each request that is acknowledged, and all its parts with it."""
         self.leaves: Callable[[str, object], None] = lambda _url, _why: None
         """Told of each request that this run cannot do, and why."""
@@ -218,7 +218,7 @@ class InFlightRegistry:
         for one in done:
             one.page = None
             self.engine.ack(one)
-            for follow in self.acking:
+            for follow in self.acked:
                 follow(one)
             if one.children is not None:
                 done += self._save_children(one)
