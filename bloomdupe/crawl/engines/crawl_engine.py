@@ -709,9 +709,8 @@ class CrawlEngine:
             self.watch.end_run(reason)
             self.committing.write(everything())
         if not self.run.idle and self.session.stopping.failure is None:
-            totals, outputs = self._totals, self.checkpoint.outputs
-            where = ", ".join(outputs) if totals.items else ""
-            self.session.ending.say_end(reason, totals, where and f" in {where}")
+            outputs = self.checkpoint.outputs
+            self.session.ending.say_end(reason, self._totals, outputs)
         self.outcomes.close()
         if self.failures is not None:
             self._stats.set_value("bloomdupe/failed", len(self.failures))
