@@ -56,14 +56,14 @@ def requeue(options: Namespace) -> Answer:
         check_named(options)
     elif options.urls or options.file is not None:
         raise SettingError("--failed goes without URLs and --from")
-    settings = options.project_settings
-    with closing(options.job.changing(settings, by_url=True)) as job:
+    project = options.job.project(options.project_settings)
+    with closing(options.job.changing(project)) as job:
         if reasons is None:
-            found = _found(options, job.project, added)
+            found = _found(options, project, added)
             chosen = (
                 one for one in found if selection.has_stored(one.slot, one.payload)
             )
-            job.requeue(chosen, added)
+            job.requeue(chosen, project, added)
         else:
             job.requeue_failed(selection, reasons, added)
     if reasons is not None and not added.taken_in:
@@ -79,11 +79,12 @@ def drop(options: Namespace) -> Answer:
             " .` selects all)"
         )
     selection = selection_of(options)
-    by_url, settings = bool(options.urls), options.project_settings
-    with closing(options.job.changing(settings, by_url=by_url)) as job:
-        requests = [*_requests(options.urls)]
-        pages = {job.project.key_of(one)[0]: one.url for one in requests}
-        dropped = job.drop(selection, pages if by_url else None)
+    project = find = None  # slots and patterns need neither project nor Scrapy
+    if requests := _requests(options.urls):
+        project = options.job.project(options.project_settings)
+        find = project.finder({project.key_of(one)[0]: one.url for one in requests})
+    with closing(options.job.changing(project)) as job:
+        dropped = job.drop(selection, find)
         left = job.pending
     if not dropped:
         warn_if_unknown(options.job, options.slot)

@@ -49,7 +49,8 @@ MOST_MOVED = 320 << 10
 """Bytes of due requests that join their slots at once."""
 
 
-def _at_once(_slot: SlotQueue, _in_progress: int) -> float:
+def at_once(_slot: SlotQueue, _in_progress: int) -> float:
+    """Return that a slot need not wait."""
     return 0.0
 
 
@@ -90,7 +91,7 @@ class Frontier:
         *,
         fifo: bool = False,
         start_fifo: bool = True,
-        wait: Callable[[SlotQueue, int], float] = _at_once,
+        wait: Callable[[SlotQueue, int], float] = at_once,
         downloader: Downloader | None = None,
         longest_backoff: float = math.inf,
         rotation: Rotation | None = None,

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.frontier.frontier import Frontier, at_once
 from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.sent_request import PARTITIONS, partition_of
 from bloomdupe.store.redis.crawl_reader import Claims, Counts
@@ -56,7 +56,7 @@ class HeldFrontier:
         open_filter: Callable[[RedisStore], BloomFilter],
         *,
         parameters: Parameters,
-        wait: Callable[[SlotQueue, int], float],
+        wait: Callable[[SlotQueue, int], float] = at_once,
         partitions: int = PARTITIONS,
         clock: Callable[[], float] = monotonic,
         **options: Any,

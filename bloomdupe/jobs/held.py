@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.added_requests import add_request
 from bloomdupe.crawl.state.failures import stored_failures
 from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.frontier.pending_requests import count_pending, portions
-from bloomdupe.frontier.sent_request import SentRequest, partition_of
+from bloomdupe.frontier.pending_requests import portions
+from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.jobs.lines import Problems
 from bloomdupe.requests.layout import url_of
 from bloomdupe.store.format import FAILURES
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
+    from typing import TypeAlias
 
     from typing_extensions import Self
 
     from bloomdupe.crawl.state.failures import Failure
-    from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.jobs.listed import Selection
     from bloomdupe.jobs.project import Project
-    from bloomdupe.store.store import Changes, Store
+    from bloomdupe.store.store import Store
+
+    Finder: TypeAlias = Callable[[bytes], bytes | None]
 
 
 @dataclass
@@ -54,33 +57,18 @@ class Added:
 
 
 class HeldJob:
-    """A job that no other process has: its filters, frontiers and rules.
+    """A job that no other process has: its frontier and its rules.
 
-    There is one of each for each store. Nothing is durable before :meth:`commit`. As
-    long as it is open, no crawl can run. A job of several stores comes with functions
-    that ``write`` to all of them, and ``close`` them.
+    Nothing is durable before :meth:`commit`. As long as it is open, no crawl can run.
+    ``close`` gives it back, without uncommitted changes.
     """
 
     def __init__(
-        self,
-        filters: list[BloomFilter],
-        project: Project | None,
-        rules: Rules,
-        write: Callable[[list[Frontier], Mapping[int, Part]], None] | None = None,
-        close: Callable[[], None] | None = None,
+        self, frontier: Frontier, rules: Rules, close: Callable[[], None]
     ) -> None:
-        self._filters = filters
-        self._project = project
+        self.frontier = frontier
         self.rules = rules
-        order = {} if project is None else project.order._asdict()
-        self._starts_apart = order.pop("starts_apart", True)
-        self.frontiers = [Frontier(seen, **order) for seen in filters]
-        stores = [frontier.store for frontier in self.frontiers]
-        self.stores = [store for store in stores if store is not None]
-        self.seen, self.frontier = filters[0], self.frontiers[0]
-        self._write = write
-        self.close = close or self.seen.close
-        """Closes the stores, without uncommitted changes."""
+        self.close = close
 
     @classmethod
     def begun(cls, path: Path, project: Project) -> Self:
@@ -91,24 +79,21 @@ class HeldJob:
         given = project.settings.copy()
         given.set("JOBDIR", str(path.parent), "cmdline")
         job = CrawlJob(JobSettings.read(given), project.spider, project.fingerprinter)
-        return cls([job.open_filter()], project, Rules())
+        seen = job.open_filter()
+        return cls(Frontier(seen, **order_of(project)), Rules(), seen.close)
 
     @property
-    def project(self) -> Project:
-        """The project of the job."""
-        assert self._project is not None  # noqa: S101 - it is opened by URL
-        return self._project
+    def stores(self) -> dict[int, Store]:
+        """The stores of its requests, by partition."""
+        found = {number: one.store for number, one in self.frontier.frontiers.items()}
+        return {number: store for number, store in found.items() if store is not None}
 
-    def commit(self, parts: Mapping[int, Part] | None = None) -> None:
+    def commit(self, parts: dict[int, Part] | None = None) -> None:
         """Make everything durable in one transaction, with more ``parts`` by store."""
-        if self._write is None:
-            self.frontier.checkpoint(*(parts or {}).values())
-        else:
-            self._write(self.frontiers, parts or {})
-
-    def _number_of(self, slot: str) -> int:
-        """Return the number of the store with the requests of a slot."""
-        return partition_of(slot, len(self.frontiers))
+        if parts or self.frontier.changed:
+            commit = self.frontier.begin([Part(partitions=parts or {})])
+            commit.send()
+            commit.done()
 
     # Making requests pending
 
@@ -117,18 +102,18 @@ class HeldJob:
 
         ``sequence`` is its age, see :meth:`Frontier.push`.
         """
-        self.frontiers[self._number_of(one.slot)].push(
+        self.frontier.of_slot(one.slot).push(
             one.slot,
             one.priority,
             one.payload,
-            start=one.start and self._starts_apart,
+            start=one.start,
             not_before=one.not_before,
             sequence=sequence,
         )
 
     def add_one(self, one: SentRequest) -> str:
         """Add a request that was not seen; return the name of its count."""
-        seen = self._filters[self._number_of(one.slot)]
+        seen = self.frontier.of_slot(one.slot).seen
         return add_request(one, self.rules, seen, self.push)
 
     def add(self, requests: list[SentRequest], added: Added) -> None:
@@ -137,7 +122,9 @@ class HeldJob:
             added.count(self.add_one(one))
         self.commit()
 
-    def requeue(self, requests: Iterable[SentRequest], added: Added) -> None:
+    def requeue(
+        self, requests: Iterable[SentRequest], project: Project, added: Added
+    ) -> None:
         """Make pages pending again that are done, in one transaction.
 
         Pages that are pending are left, and so are pages that were never seen. Memory
@@ -147,16 +134,15 @@ class HeldJob:
 
         wanted: dict[bytes, SentRequest] = {}
         for one in requests:
-            seen = self._filters[self._number_of(one.slot)]
             key, exact = one.keys[0]
-            if not seen.contains(key, exact=exact):
+            if not self.frontier.of_slot(one.slot).seen.contains(key, exact=exact):
                 added.unseen += 1
             elif self.rules.keep_out(one.slot, url_of(one.payload)):
                 added.blocked += 1
             else:
                 wanted[key] = one
-        urls = {key: url_of(one.payload) for key, one in wanted.items()}
-        for key, _ in pending_among(self.stores, urls, self.project):
+        find = project.finder({key: url_of(one.payload) for key, one in wanted.items()})
+        for key, _ in pending_among(self.stores.values(), find):
             added.was_pending += wanted.pop(key, None) is not None
         for one in wanted.values():
             self.push(one._replace(payload=brought_back(one.payload)))
@@ -171,7 +157,7 @@ class HeldJob:
         It is one transaction. Each stays among the failed requests until it succeeds.
         """
         parts = {}
-        for number, store in enumerate(self.stores):
+        for number, store in self.stores.items():
             puts: dict[bytes, bytes] = {}
             for digest, one in _failures(store):
                 if not (one.is_to_retry(reasons) and selection.has(one.slot, one.url)):
@@ -191,20 +177,19 @@ class HeldJob:
                     self.push(SentRequest(one.slot, one.priority, one.payload))
                     puts[digest] = one._replace(waiting=True).packed()
             added.taken_in += len(puts)
-            parts[number] = _part(puts)
+            parts[number] = Part(changes={FAILURES: puts})
         self.commit(parts)
 
     # Removing requests
 
-    def drop(self, selection: Selection, pages: Mapping[bytes, str] | None) -> int:
-        """Remove pending requests, those for some ``pages`` only; return their number.
+    def drop(self, selection: Selection, find: Finder | None) -> int:
+        """Remove pending requests, those to ``find`` only; return their number.
 
-        ``pages`` are their URLs by fingerprint; None: any. Each thousand is a
-        transaction. A failed request that was to be repeated has failed again.
+        Each thousand is a transaction. A failed request that was to be repeated has
+        failed again.
         """
-        found = None if pages is None else self.project.finder(pages)
         dropped = 0
-        for number, store in enumerate(self.stores):
+        for number, store in self.stores.items():
             waiting = {
                 one.url: (digest, one)
                 for digest, one in _failures(store)
@@ -215,24 +200,32 @@ class HeldJob:
                     one
                     for one in some
                     if selection.has_stored(one.slot, one.payload)
-                    and (found is None or found(one.payload) is not None)
+                    and (find is None or find(one.payload) is not None)
                 ]
-                self.frontiers[number].remove(gone)
-                urls = (url_of(one.payload) for one in gone)
+                self.frontier.frontiers[number].remove(gone)
                 puts = {
                     digest: failure._replace(waiting=False).packed()
                     for digest, failure in (
-                        waiting.pop(u) for u in urls if u in waiting
+                        waiting.pop(url)
+                        for url in (url_of(one.payload) for one in gone)
+                        if url in waiting
                     )
                 }
-                self.commit({number: _part(puts)})
+                self.commit({number: Part(changes={FAILURES: puts})})
                 dropped += len(gone)
         return dropped
 
     @property
     def pending(self) -> int:
-        """Number of pending requests in the stores."""
-        return sum(map(count_pending, self.stores))
+        """Number of pending requests, delayed ones included."""
+        return self.frontier.pending + self.frontier.waiting
+
+
+def order_of(project: Project | None) -> dict[str, Any]:
+    """Return the options of a frontier in the order of a project, if there is one."""
+    if project is None:
+        return {}
+    return {"fifo": project.order.fifo, "start_fifo": project.order.start_fifo}
 
 
 def _failures(store: Store) -> list[tuple[bytes, Failure]]:
@@ -240,22 +233,14 @@ def _failures(store: Store) -> list[tuple[bytes, Failure]]:
         return [*stored_failures(snapshot)]
 
 
-def _part(failures: Changes) -> Part:
-    """Return the part of a commit that writes failed requests."""
-    return Part(changes={FAILURES: failures} if failures else {})
-
-
 def pending_among(
-    stores: list[Store], pages: Mapping[bytes, str], project: Project
+    stores: Iterable[Store], find: Finder
 ) -> Iterator[tuple[bytes, PendingRequest]]:
-    """Yield the pending requests for some pages, each with its fingerprint.
+    """Yield the pending requests that ``find`` recognises, with their fingerprints.
 
-    ``pages`` are their URLs, by fingerprint. A store knows requests by slot and order,
-    so this reads all of them.
+    A store knows requests by slot and order, so this reads all of them.
     """
-    found = project.finder(pages)
     for store in stores:
-        for some in portions(store):
-            for one in some:
-                if (key := found(one.payload)) is not None:
-                    yield key, one
+        for one in chain.from_iterable(portions(store)):
+            if (key := find(one.payload)) is not None:
+                yield key, one

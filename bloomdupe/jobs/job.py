@@ -114,8 +114,10 @@ class Job(ABC):
         yield from ()
 
     @abstractmethod
-    def hold(self, project: Project | None, *, begin: bool) -> HeldJob:
+    def hold(self, project: Project | None, *, begin: bool = False) -> HeldJob:
         """Have the job, as no crawl may have it then; ``begin`` one that is missing.
+
+        The ``project`` decides on the order of requests that are pushed.
 
         Raises :class:`~bloomdupe.errors.StoreLockedError` if another process has it.
         """
@@ -155,13 +157,8 @@ class Job(ABC):
             for some in portions:
                 held.add(some, added)
 
-    def changing(self, settings: Settings | None, *, by_url: bool) -> HeldJob:
-        """Open the job for changes, with the project of the settings.
-
-        If a crawl has it, it refuses with :class:`StoreLockedError`. Without
-        ``by_url``, only slots and patterns will be named, and neither the project nor
-        Scrapy is needed.
-        """
+    def changing(self, project: Project | None) -> HeldJob:
+        """Open the job for changes; refuse with StoreLockedError if a crawl has it."""
         with self.stores():  # or there is none
             life = self.life()
         if life.is_held:
@@ -170,8 +167,7 @@ class Job(ABC):
                 " does not run: stop the crawl (Ctrl-C, or `bloomdupe stop --wait`),"
                 " run this again, and then the crawl: it goes on"
             )
-        project = self.project(settings) if by_url else None
-        return self.hold(project, begin=False)
+        return self.hold(project)
 
     def project(self, settings: Settings | None, spider: str | None = None) -> Project:
         """Return the project of the settings; see :meth:`Project.of_job`."""

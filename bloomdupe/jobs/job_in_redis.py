@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from contextlib import ExitStack, closing, contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.errors import StoreError, StoreLockedError
 from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.frontier.held_frontier import counts_of
+from bloomdupe.filter.parameters import Parameters
+from bloomdupe.frontier.held_frontier import HeldFrontier
 from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
-from bloomdupe.jobs.held import HeldJob
+from bloomdupe.jobs.held import HeldJob, order_of
 from bloomdupe.jobs.job import Job, Removed
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import Life
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client, LuaScript
-from bloomdupe.store.redis.crawl_reader import NOBODY, CrawlOnRedis
+from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
 from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.redis.redis_store import RedisStore
-from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.jobs.project import Project
@@ -121,10 +121,29 @@ class JobInRedis(Job):
                     yield from map(SentRequest.read, some)
                     at += AT_ONCE
 
-    def hold(self, project: Project | None, *, begin: bool) -> HeldJob:
-        """Take all partitions; only a worker begins a crawl."""
-        with self.places():  # or there is none
-            return taken(self._address, project, self.rules())
+    def hold(self, project: Project | None, *, begin: bool = False) -> HeldJob:
+        """Take all partitions from workers that have ended, or do not answer.
+
+        What workers have sent to each other stays in the inboxes. A worker that hangs,
+        and goes on after all, reads its partitions anew. Only a worker begins a crawl.
+        """
+        with self.places() as places:  # or there is none
+            parameters = Parameters.from_header(places[0].header, self.shown)
+        with ExitStack() as undo:
+            owner = PartitionOwner.at(self._address, PARTITIONS)
+            undo.callback(owner.give_back)
+            held = HeldFrontier(
+                owner, 0.0, BloomFilter.open, parameters=parameters, **order_of(project)
+            )
+            held.join()
+            if len(owner.stores) != PARTITIONS:
+                raise StoreLockedError(
+                    f"{self.shown} is in use by a worker that has just begun; stop it,"
+                    " and try again"
+                )
+            job = HeldJob(cast("Frontier", held), self.rules(), owner.give_back)
+            undo.pop_all()
+        return job
 
     def hand_over(self, requests: list[SentRequest]) -> None:
         """Leave requests in the inboxes of their partitions."""
@@ -156,36 +175,3 @@ class JobInRedis(Job):
         with self._crawl() as crawl:
             crawl.client.ask("UNLINK", *crawl.keys.every(crawl.partitions))
         return removed
-
-
-def taken(address: Address, project: Project | None, rules: Rules) -> HeldJob:
-    """Take all partitions from workers that have ended, or do not answer.
-
-    What workers have sent to each other stays in the inboxes. A worker that hangs, and
-    goes on after all, reads its partitions anew.
-    """
-    with ExitStack() as undo:
-        owner = PartitionOwner.at(address, PARTITIONS)
-        undo.callback(owner.give_back)
-        owners = owner.sample(PARTITIONS).owners
-        owner.take({n: owners.get(n, NOBODY) for n in range(PARTITIONS)})
-        if len(owner.stores) != PARTITIONS:
-            raise StoreLockedError(
-                f"{address.shown} is in use by a worker that has just begun; stop it,"
-                " and try again"
-            )
-
-        def write(frontiers: list[Frontier], parts: Mapping[int, Part]) -> None:
-            written = {
-                owner.stores[n]: [frontier.prepare(), parts.get(n, Part())]
-                for n, frontier in enumerate(frontiers)
-            }
-            counts = counts_of(dict(enumerate(frontiers)))
-            commit = owner.begin(written, counts=counts)
-            commit.send()
-            commit.done()
-
-        filters = [BloomFilter.open(owner.stores[n]) for n in range(PARTITIONS)]
-        job = HeldJob(filters, project, rules, write, owner.give_back)
-        undo.pop_all()
-    return job

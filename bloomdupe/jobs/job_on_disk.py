@@ -14,6 +14,8 @@ from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.state.rules import change_rules, rules_of
 from bloomdupe.errors import SettingError, StoreError
 from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.jobs.held import HeldJob, order_of
 from bloomdupe.jobs.job import Job, Removed
 from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import Life
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.frontier.sent_request import SentRequest
-    from bloomdupe.jobs.held import HeldJob
     from bloomdupe.jobs.project import Project
 
 
@@ -193,17 +194,16 @@ class JobOnDisk(Job):
             owner.process,
         )
 
-    def hold(self, project: Project | None, *, begin: bool) -> HeldJob:
+    def hold(self, project: Project | None, *, begin: bool = False) -> HeldJob:
         """Open the job, or begin it, and take in what was added while it ran."""
-        from bloomdupe.jobs.held import HeldJob
-
         path = self.new_directory if begin else self.directory
         if begin and project is not None and not Directory(path).exists():
             return HeldJob.begun(path, project)
         with ExitStack() as undo:
             seen = undo.enter_context(BloomFilter.open(path))
-            job = HeldJob([seen], project, rules_of(path))
-            AddedRequests(job.frontier, job.add_one).take_all()
+            frontier = Frontier(seen, **order_of(project))
+            job = HeldJob(frontier, rules_of(path), seen.close)
+            AddedRequests(frontier, job.add_one).take_all()
             undo.pop_all()
         return job
 

@@ -242,7 +242,7 @@ def look_up(
     pending: dict[bytes, list[ListedRequest]] = {}
     failed: dict[bytes, Failure] = {}
     with job.stores() as stores:
-        for key, found in pending_among(stores, urls, project):
+        for key, found in pending_among(stores, project.finder(urls)):
             pending.setdefault(key, []).append(ListedRequest.of(found))
         for store in stores:
             with store.snapshot() as snapshot:

@@ -124,7 +124,7 @@ def _read(text: str, defaults: Defaults, project: Project) -> SentRequest:
         request.priority,
         payload,
         (project.key_of(request),),
-        given.get("start", start),
+        given.get("start", start) and project.order.starts_apart,
         given.get("not_before"),
         request.dont_filter,
     )

@@ -75,12 +75,13 @@ def import_into(
     try:
         files.make_directory(building, 0o700)
         with closing(HeldJob.begun(building / path.name, project)) as job:
+            seen = job.frontier.seen
             if has_pending:
-                _take_requests(job, source, imported)
+                _take_requests(job, project, source, imported)
             if not only_seen:
-                job.seen.notes["run"] = IMPORTED
+                seen.notes["run"] = IMPORTED
             for fingerprint in source.fingerprints(imported.problems):
-                job.seen.add(fingerprint, exact=bool(project.exact))
+                seen.add(fingerprint, exact=bool(project.exact))
                 imported.seen += 1
                 if job.frontier.due:
                     job.commit()
@@ -94,29 +95,26 @@ def import_into(
 
 
 def _take_requests(
-    job: HeldJob, source: ScrapyJob | RedisJob, imported: Imported
+    job: HeldJob, project: Project, source: ScrapyJob | RedisJob, imported: Imported
 ) -> None:
     """Add the pending requests; their ages keep the order in which they were taken."""
-    project = job.project
-    order, crawler = project.order, project.crawler
-    serializer = Serializer(crawler.spider)
-    folder = job.stores[0].path.parent
-    total, requests = source.pending(crawler, folder, imported.problems)
+    order, crawler, problems = project.order, project.crawler, imported.problems
+    serializer, folder = Serializer(crawler.spider), job.stores[0].path.parent
+    total, requests = source.pending(crawler, folder, problems)
     for place, request in enumerate(requests):
-        start = bool(request.meta.get("is_start_request"))
-        fifo = order.start_fifo if start and order.starts_apart else order.fifo
         try:
             payload = serializer.dump(request)
         except UnserializableError as error:
-            imported.problems.add(request.url, str(error))
+            problems.add(request.url, str(error))
             continue
-        slot, priority = slot_of(request), request.priority
+        start = order.starts_apart and bool(request.meta.get("is_start_request"))
+        fifo = order.start_fifo if start else order.fifo
         job.push(
-            SentRequest(slot, priority, payload, start=start),
+            SentRequest(slot_of(request), request.priority, payload, start=start),
             sequence=place if fifo else total - place,
         )
         key, exact = project.key_of(request)
-        job.seen.add(key, exact=exact)
+        job.frontier.seen.add(key, exact=exact)
         imported.taken_in += 1
         if job.frontier.due:
             job.commit()

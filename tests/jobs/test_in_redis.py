@@ -19,7 +19,6 @@ from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.errors import NotOwnerError
 from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
 from bloomdupe.jobs import open_job
-from bloomdupe.jobs.job_in_redis import taken
 from bloomdupe.store.files import SILENT_AFTER
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.crawl_reader import NOBODY
@@ -49,7 +48,7 @@ def url(logged_redis: RedisServer) -> str:
 def crawl(url: str) -> str:
     """Return a crawl that has stopped, as ``make_job`` makes it in a directory."""
     begin_crawl(url)
-    with closing(taken(Address.of(url), None, Rules())) as job:
+    with closing(open_job(url).hold(None)) as job:
         fill(job, WAITING, DONE, "shutdown")
     return url
 

@@ -24,7 +24,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
 from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.frontier.sent_request import SentRequest, partition_of
+from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.jobs.held import HeldJob
 from bloomdupe.requests.serializer import Serializer
 from support.crawl import BLOOMDUPE, stopping
@@ -95,7 +95,7 @@ def make_job(
     Requests are taken in oldest first, as a crawl does.
     """
     with BloomFilter.open(jobdir / "bloomdupe", 10_000, identity=IDENTITY) as seen:
-        fill(HeldJob([seen], None, Rules()), waiting, done, ended)
+        fill(HeldJob(Frontier(seen), Rules(), seen.close), waiting, done, ended)
     return jobdir
 
 
@@ -104,14 +104,13 @@ def fill(
 ) -> None:
     """Let pages be done and requests wait in a job that is new."""
     dump = Serializer(SPIDER).dump
-    filters = [frontier.seen for frontier in job.frontiers]
     asked = [Request(one) if isinstance(one, str) else one for one in waiting]
     for request in (*map(Request, done), *asked):
-        number = partition_of(_slot_of(request), len(filters))
-        filters[number].add(fingerprint(request))
+        frontier = job.frontier.of_slot(_slot_of(request))
+        frontier.seen.add(fingerprint(request))
     for request in asked:
         job.push(SentRequest(_slot_of(request), request.priority, dump(request)))
-    filters[0].notes["run"] = ended
+    job.frontier.seen.notes["run"] = ended
     job.commit()
 
 
