@@ -1,33 +1,48 @@
-"""Child: judge in a fork, for a damaged store might kill its reader."""
+"""Child: a fork that may die, of the damage that it judges or by a hang."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import os
+import multiprocessing
+import signal
+import sys
 import traceback
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 
-from support.forks import ended, forked
 from trial import Outcome, crashed
 
 
-def in_child(function: Callable[[], Outcome]) -> Outcome:
-    """Call a function in a fork; a signal or an exception there is ``crashed``."""
-    reading, writing = os.pipe()
+class Child:
+    """A fork that calls a function, and answers with its outcomes."""
 
-    def judge() -> int:
+    def __init__(self, function: Callable[[], list[Outcome]]) -> None:
+        fork = multiprocessing.get_context("fork")
+        self.answer, sender = fork.Pipe(duplex=False)
+        self.process = fork.Process(target=_answer, args=(function, sender))
+        self.process.start()
+        sender.close()
+
+    def outcomes(self) -> list[Outcome]:
+        """Wait for its outcomes; a signal or an exception there is ``crashed``."""
         try:
-            outcome = function()
-        except BaseException:  # noqa: BLE001 - its traceback is the outcome
-            outcome = crashed(traceback.format_exc())
-        os.write(writing, json.dumps(dataclasses.astuple(outcome)).encode())
-        return 0
+            found: list[Outcome] = self.answer.recv()
+        except EOFError:
+            self.process.join()
+            return [crashed(f"the process ended with {self.process.exitcode}")]
+        self.process.join()
+        return found
 
-    pid = forked(judge)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        data = pipe.read()
-    if status := ended(pid):
-        return crashed(f"the process that opened it ended with {status}")
-    return Outcome(*json.loads(data))
+
+def _answer(function: Callable[[], list[Outcome]], sender: Connection) -> None:
+    # Ended early, it unmounts its disks all the same.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        outcomes = function()
+    except BaseException:  # noqa: BLE001 - its traceback is the outcome
+        outcomes = [crashed(traceback.format_exc())]
+    sender.send(outcomes)
+
+
+def in_child(function: Callable[[], Outcome]) -> Outcome:
+    """Call a function in a fork, for a damaged store might kill its reader."""
+    return Child(lambda: [function()]).outcomes()[0]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import multiprocessing
 import os
 import random
 import shutil
@@ -28,6 +27,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 sys.path.append(str(Path(__file__).parents[1] / "idioms"))
 sys.path.append(str(Path(__file__).parents[2]))
 
+from child import Child
 from damage import Damage
 from full_disk import FullDisk
 from generated_spiders import OnDisk, OnRedis
@@ -40,14 +40,13 @@ from shared_kills import SharedKills
 from stop_points import SharedIdioms, StopPoints
 from support.forks import forks
 from syscalls import IOErrors, SystemCalls
-from trial import Outcome, crashed, scratch
+from trial import scratch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from multiprocessing.connection import Connection
+    from collections.abc import Iterator
     from typing import TypeAlias
 
-    from trial import Fault
+    from trial import Fault, Outcome
 
     Plan: TypeAlias = "Iterator[tuple[Tally, int, bool]]"
 
@@ -106,7 +105,7 @@ class Tally:
         return [*head, f"{self.trials:,}", *counts, bound, control]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Case:
     """A running case, in a process and a folder of its own."""
 
@@ -114,47 +113,21 @@ class Case:
     seed: int
     control: bool
     folder: Path
-    process: multiprocessing.process.BaseProcess
-    answer: Connection
-    begun: float = field(default_factory=time.monotonic)
+    child: Child
+    begun: float
 
     @classmethod
-    def start(cls, tally: Tally, seed: int, *, control: bool) -> Case:
-        folder = Path(tempfile.mkdtemp("", f"{tally.fault.number}-", scratch()))
-        fork = multiprocessing.get_context("fork")
-        answer, sender = fork.Pipe(duplex=False)
+    def start(cls, tally: Tally, seed: int, control: bool) -> Case:
         fault = tally.fault
-        if control:
-            method = partial(fault.control, folder)
-        else:
-            method = partial(fault.run, folder, seed)
-        process = fork.Process(target=_run, args=(method, sender))
-        process.start()
-        sender.close()
-        return cls(tally, seed, control, folder, process, answer)
+        folder = Path(tempfile.mkdtemp("", f"{fault.number}-", scratch()))
+        options = {} if control else {"seed": seed}
+        method = fault.control if control else fault.run
+        child = Child(partial(method, folder, **options))
+        return cls(tally, seed, control, folder, child, time.monotonic())
 
     @property
     def late(self) -> bool:
         return time.monotonic() > self.begun + SECONDS_A_CASE
-
-    def finish(self) -> list[Outcome]:
-        """Take the outcomes when the process has answered or ended."""
-        if self.late and self.process.is_alive():
-            self.process.kill()
-        outcomes: list[Outcome] = []
-        try:
-            outcomes = self.answer.recv()
-        except EOFError:
-            self.process.join()
-            outcomes = [crashed(f"the case ended with {self.process.exitcode}")]
-        self.process.join()
-        return outcomes
-
-
-def _run(method: Callable[[], list[Outcome]], sender: Connection) -> None:
-    # Ended early, it unmounts its disks all the same.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    sender.send(method())
 
 
 def _interrupt(*_: object) -> None:
@@ -177,27 +150,30 @@ class Soak:
     def run(self, cases: Plan) -> None:
         """Run cases: class, seed, whether it is the control."""
         forks()  # so that all cases share the servers
-        for tally, seed, control in cases:
-            self._under_way.append(Case.start(tally, seed, control=control))
-            while len(self._under_way) >= self._jobs:
-                self._collect()
-        while self._under_way:
-            self._collect()
+        for case in cases:
+            self._under_way.append(Case.start(*case))
+            self._collect(self._jobs - 1)
+        self._collect(0)
 
     def stop(self) -> None:
         """End the running cases; they do not count."""
         for case in self._under_way:
-            case.process.terminate()
+            case.child.process.terminate()
         for case in self._under_way:
-            case.process.join()
+            case.child.process.join()
             shutil.rmtree(case.folder, ignore_errors=True)
 
-    def _collect(self) -> None:
-        ready = wait([case.answer for case in self._under_way], timeout=1.0)
-        for case in [*self._under_way]:
-            if case.answer in ready or case.late:
+    def _collect(self, left: int) -> None:
+        """Take the outcomes of cases that end, until so many are left."""
+        while len(self._under_way) > left:
+            ready = wait([case.child.answer for case in self._under_way], timeout=1.0)
+            for case in [*self._under_way]:
+                if case.late:
+                    case.child.process.kill()
+                elif case.child.answer not in ready:
+                    continue
                 self._under_way.remove(case)
-                self._take(case, case.finish())
+                self._take(case, case.child.outcomes())
 
     def _take(self, case: Case, outcomes: list[Outcome]) -> None:
         tally = case.tally
