@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from spiders.media import First
 from support.crawl import FEEDS
-from support.forks import forks
+from support.forks import Child
 
 from bloomdupe.feeds.complete_files import CompleteFilesStore
 
@@ -118,7 +118,7 @@ def test_two_processes_that_write_the_same_file_leave_a_whole_one(
     script.write_text(WRITE_OFTEN)
     files.mkdir()  # Scrapy's store fails if another process makes it just then
     writers = [
-        forks().start({
+        Child({
             "folder": str(tmp_path),
             "command": [str(script), str(number)],
             "log": str(tmp_path / f"log{number}"),
@@ -126,9 +126,9 @@ def test_two_processes_that_write_the_same_file_leave_a_whole_one(
         for number in range(2)
     ]  # fmt: skip
     found = set()
-    while not all(writer.has_ended() for writer in writers):
+    while any(writer.alive for writer in writers):
         if (files / "file").exists():
             found.add((files / "file").read_bytes())
-    assert [writer.wait() for writer in writers] == [0, 0]
+    assert [writer.end() for writer in writers] == [(0, False)] * 2
     assert found <= {bytes([number]) * (1 << 20) for number in range(2)}
     assert [file.name for file in files.iterdir()] == ["file"]

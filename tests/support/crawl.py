@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 
 from support.engines import DISK, LEASE, MEMORY
-from support.forks import Child, forks
+from support.forks import Child
 from support.judge import lines
 from support.site import PAGES, Site, Visit
 from support.stops import events
@@ -81,15 +81,14 @@ class Run:
         return [" ".join(event[2:]) for event in self.events if event[0] == "point"]
 
 
-class Process:
+class Process(Child):
     """A run that goes on; ``kill``, ``interrupt`` and ``wait`` end it."""
 
-    def __init__(self, child: Child, crawl: Crawl, place: Path, first: int) -> None:
-        self._child = child
+    def __init__(self, task: dict[str, Any], crawl: Crawl, place: Path) -> None:
         self._crawl = crawl
         self._place = place
-        self._first = first
-        self.pid = child.pid
+        self._first = len(crawl.site.log)  # before it can ask for anything
+        super().__init__(task)
 
     @property
     def log(self) -> str:
@@ -100,10 +99,6 @@ class Process:
     def json(self) -> str:
         """The output of a verb with ``--json``, without its messages."""
         return (self._place / "json").read_text("utf-8")
-
-    @property
-    def alive(self) -> bool:
-        return not self._child.has_ended()
 
     def until(self, condition: Callable[[], object]) -> None:
         """Wait until something holds, as long as the process lives."""
@@ -130,47 +125,40 @@ class Process:
     def until_logged(self, words: str) -> None:
         self.until(lambda: words in self.log)
 
-    def send(self, number: int) -> None:
-        """Send it a signal, unless it has ended."""
-        self._child.send(number)
-
     def kill(self) -> Run:
         self.send(signal.SIGKILL)
         return self.wait()
 
-    def interrupt(self, number: int = signal.SIGINT) -> Run:
+    def interrupt(self) -> Run:
         """Ask it to end, as Ctrl-C does."""
-        self.send(number)
+        self.send(signal.SIGINT)
         return self.wait()
 
-    def finish(self, seconds: float = DEADLINE) -> Run:
+    def finish(self) -> Run:
         """Wait until it has finished the crawl, and has nothing to complain of."""
-        run = self.until_finished(seconds)
+        run = self.until_finished()
         assert self._crawl.engine.finished
         return run
 
-    def until_finished(self, seconds: float = DEADLINE) -> Run:
+    def until_finished(self) -> Run:
         """Wait until it says that the crawl is finished, and has ended well.
 
         If Redis goes back then, a slower worker still sends requests.
         """
-        run = self.wait(seconds)
+        run = self.wait()
         assert (run.status, run.finish_reason) == (0, "finished"), run.log
         assert "Traceback" not in run.log, run.log
         return run
 
-    def wait(self, seconds: float = DEADLINE) -> Run:
+    def wait(self) -> Run:
         """Wait for its end, which has to come."""
-        run = self.ended(seconds)
-        assert not run.late, f"it did not end within {seconds} s: {run.log}"
+        run = self.ended(DEADLINE)
+        assert not run.late, f"it did not end within {DEADLINE} s: {run.log}"
         return run
 
-    def ended(self, seconds: float = DEADLINE) -> Run:
+    def ended(self, seconds: float) -> Run:
         """Wait for its end, or end it."""
-        status = self._child.wait(seconds)
-        late = status is None
-        if status is None:
-            status = self._child.kill()
+        status, late = self.end(seconds)
         self._crawl.has_ended(self, status)
         stats = self._place / "stats.json"
         return Run(
@@ -401,8 +389,7 @@ class Crawl:
             "before": [] if before is None else [_call_of(before)],
             "environment": {"SITE": self.site.base, **apart.get("environment", {})},
         }
-        first = len(self.site.log)  # before it can ask for anything
-        process = Process(forks().start(task), self, place, first)
+        process = Process(task, self, place)
         self._alive.append(process)
         return process
 

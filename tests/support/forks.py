@@ -18,7 +18,6 @@ import tempfile
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,19 +34,25 @@ DEADLINE = 600.0
 
 
 class Child:
-    """A process that a fork server has started.
+    """A process that a fork server has started: see ``child()`` in ``fork_server.py``.
 
     It is not reaped before the caller waits for it, so its number stays its own.
     """
 
-    def __init__(self, server: ForkServer, pid: int) -> None:
-        self.pid = pid
-        self._server = server
-        self._handle = os.pidfd_open(pid)
+    def __init__(self, task: dict[str, Any]) -> None:
+        dawdle()
+        servers = forks()
+        servers.rotate()
+        self._server = servers[0]
+        (self.pid,) = _ask(self._server, task)
+        self._handle = os.pidfd_open(self.pid)
         self._status: int | None = None
 
-    def has_ended(self, seconds: float = 0) -> bool:
-        """Return whether it has ended, or does within so many seconds."""
+    @property
+    def alive(self) -> bool:
+        return not self._ends_within(0)
+
+    def _ends_within(self, seconds: float) -> bool:
         if self._status is not None:
             return True
         return bool(select.select([self._handle], [], [], seconds)[0])
@@ -58,53 +63,42 @@ class Child:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
-    def wait(self, seconds: float = DEADLINE) -> int | None:
-        """Return its exit status; None if it did not end in time."""
+    def end(self, seconds: float = DEADLINE) -> tuple[int, bool]:
+        """Wait for its end; return its exit status, and whether it had to be killed."""
+        late = not self._ends_within(seconds)
+        if late:
+            self.send(signal.SIGKILL)
         if self._status is None:
-            if not self.has_ended(seconds):
-                return None
-            (self._status,) = self._server.ask({"wait": self.pid})
+            (self._status,) = _ask(self._server, {"wait": self.pid})
             os.close(self._handle)
-        return self._status
-
-    def kill(self) -> int:
-        """End it at once, if it has not ended; return its exit status."""
-        self.send(signal.SIGKILL)
-        status = self.wait()
-        assert status is not None
-        return status
-
-
-@dataclass
-class Forks:
-    """The fork servers, which take turns.
-
-    Each hashes texts in its own way, as every process does that is begun anew. So the
-    next run of a crawl goes through its sets in another order.
-    """
-
-    servers: deque[ForkServer]
-
-    def start(self, task: dict[str, Any]) -> Child:
-        """Start a task: see ``child()`` in ``fork_server.py``."""
-        dawdle()
-        self.servers.rotate()
-        server = self.servers[0]
-        (pid,) = server.ask(task)
-        return Child(server, pid)
+        return self._status, late
 
 
 @cache
-def forks() -> Forks:
-    """Return the fork servers, which all processes of a run of the tests share.
+def forks() -> deque[Path]:
+    """Return the sockets of the fork servers, which take turns.
 
-    The first process that calls this starts them. Those that it starts later find them
-    by the environment.
+    Each server hashes texts in its own way, as every process does that is begun anew.
+    So the next run of a crawl goes through its sets in another order.
+
+    All processes of a run of the tests share the servers. The first process that calls
+    this starts them. Those that it starts later find them by the environment.
     """
     if SOCKETS not in os.environ:
         os.environ[SOCKETS] = _start_servers()
-    folder = Path(os.environ[SOCKETS])
-    return Forks(deque(ForkServer(folder / seed) for seed in SEEDS))
+    return deque(Path(os.environ[SOCKETS], seed) for seed in SEEDS)
+
+
+def _ask(server: Path, task: dict[str, Any]) -> list[Any]:
+    """Give a server a task; return its answer."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(server))
+        with connection.makefile("rw") as stream:
+            print(json.dumps(task), file=stream, flush=True)
+            answer = stream.readline()
+    assert answer, "the fork server has died"
+    told: list[Any] = json.loads(answer)
+    return told
 
 
 def forked(function: Callable[[], int]) -> int:
@@ -169,21 +163,3 @@ def _end_servers(
     for process in processes:
         process.wait()
     shutil.rmtree(folder)
-
-
-@dataclass(frozen=True)
-class ForkServer:
-    """A ``fork_server.py`` that listens on a socket."""
-
-    path: Path
-
-    def ask(self, task: dict[str, Any]) -> list[Any]:
-        """Give it a task; return its answer."""
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(self.path))
-            with connection.makefile("rw") as stream:
-                print(json.dumps(task), file=stream, flush=True)
-                answer = stream.readline()
-        assert answer, "the fork server has died"
-        told: list[Any] = json.loads(answer)
-        return told

@@ -28,7 +28,7 @@ from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.jobs.held import HeldJob
 from bloomdupe.requests.serializer import Serializer
 from support.crawl import BLOOMDUPE, stopping
-from support.forks import forks
+from support.forks import Child
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -207,9 +207,7 @@ def run_script(
             "environment": {**os.environ, **environment},
             **{name: str(place / name) for name in names},
         }
-        child = forks().start(task)
-        late = child.wait() is None
-        status = child.kill()
+        status, late = Child(task).end()
         out, err = ((place / name).read_text("latin-1") for name in names[1:])
     assert not late, err
     return subprocess.CompletedProcess(words, status, out, err)
