@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from child import in_child
+from job import Job
 from support.waiting import until_later
 from trial import CONTROL_SEED, OK, Fault, Outcome, each_caught, lost, silently_wrong
-from worker import Work, Worker, small_limits
+from worker import Worker, small_limits
 from world import Report, World, judge, look
 
 from bloomdupe.errors import StoreError
@@ -48,7 +49,8 @@ def make_history(path: Path, world: World, checkpoints: int) -> History:
     history = History(path, [], [], [])
     report = Report()
     for _ in range(checkpoints):
-        Work(path, world, BATCH, report.read, stop_after=1).run()
+        with Job(path, world) as job:
+            job.crawl(report.read, BATCH, stop_after=1)
         copy = path.with_name("look")
         shutil.copytree(path, copy)
         history.files.append((path / files.DATA).read_bytes())

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from strace import Call
 
@@ -28,14 +29,36 @@ TRACE = (
 )  # fmt: skip
 STRACE_OPTIONS = ("-xx", "-s", "100000000")
 """All strings whole, in hexadecimal."""
+SHARES = {"nothing": 0.0, "few": 0.05, "most": 0.95, "torn": 1.0, "all": 1.0}
+"""How much of the cache a power cut has left; a half of it in all other ways."""
 
 
-@dataclass(frozen=True)
-class Write:
+class Write(NamedTuple):
     """Bytes at a place of a file; or, with ``data`` None, a new length."""
 
     offset: int
     data: bytes | None
+
+    def apply(self, content: bytearray) -> None:
+        if self.data is None:
+            del content[self.offset :]
+            content.extend(bytes(self.offset - len(content)))
+            return
+        end = self.offset + len(self.data)
+        content.extend(bytes(max(0, end - len(content))))
+        content[self.offset : end] = self.data
+
+    def pieces(self, unit: int) -> Iterator[Write]:
+        """Yield it piece by piece: what it writes to each aligned unit of the file."""
+        if self.data is None:
+            yield self
+            return
+        position, end = self.offset, self.offset + len(self.data)
+        while position < end:
+            after = min(end, position - position % unit + unit)
+            piece = self.data[position - self.offset : after - self.offset]
+            yield Write(position, piece)
+            position = after
 
 
 @dataclass(eq=False)
@@ -47,24 +70,51 @@ class File:
 
     def sync(self) -> None:
         for write in self.cached:
-            _apply(self.safe, write)
+            write.apply(self.safe)
         self.cached.clear()
+
+    def build(self, target: Path, rng: random.Random) -> None:
+        """Write a content that it may have after a power cut."""
+        content = bytearray(self.safe)
+        way = rng.choice([*SHARES, "pages", "sectors"])
+        share = SHARES.get(way, 0.5)
+        for number, write in enumerate(self.cached):
+            if way == "torn" and number == len(self.cached) - 1:
+                share = 0.5
+            for piece in write.pieces(PAGE if way == "pages" else SECTOR):
+                if rng.random() < share:
+                    piece.apply(content)
+        target.write_bytes(content)
 
 
 @dataclass(eq=False)
 class Directory:
-    """A directory: the names that are safe, and the changes since, in order."""
+    """A directory: the names that are safe, and the changes since, in order.
+
+    A change gives names their files, or takes them away; a rename does both at once.
+    """
 
     safe: dict[str, File | Directory] = field(default_factory=dict)
-    cached: list[tuple[str, File | Directory | None]] = field(default_factory=list)
+    cached: list[dict[str, File | Directory | None]] = field(default_factory=list)
 
-    @property
-    def names(self) -> dict[str, File | Directory]:
-        return _renamed(self.safe, self.cached)
+    def names(self, changes: int | None = None) -> dict[str, File | Directory]:
+        """Return the names after so many of the changes, or after all of them."""
+        found: dict[str, File | Directory | None] = {**self.safe}
+        for change in self.cached[:changes]:
+            found |= change
+        return {name: what for name, what in found.items() if what is not None}
 
     def sync(self) -> None:
-        self.safe = self.names
+        self.safe = self.names()
         self.cached.clear()
+
+    def build(self, target: Path, rng: random.Random) -> None:
+        """Make the files that a power cut now may leave."""
+        target.mkdir()
+        most = len(self.cached)
+        reached = rng.choice([0, most, rng.randint(0, most)])
+        for name, what in self.names(reached).items():
+            what.build(target / name, rng)
 
 
 @dataclass
@@ -86,8 +136,6 @@ class Disk:
         self.report = b""
         """The bytes on standard output."""
 
-    # Replaying
-
     def replay(self, calls: list[Call]) -> Iterator[Call]:
         """Do one call after the other; yield each that matters while it is in progress.
 
@@ -97,229 +145,123 @@ class Disk:
             if call.result.startswith("-") or call.result == "?":
                 continue
             effect = getattr(self, f"_{call.name}")
-            matters = effect(call.arguments, int(call.result))
-            if matters:
+            if effect(call.arguments, int(call.result)):
                 yield call
-                self._returned(call)
+                handle = self._handle(call.arguments)
+                syncs = call.name in {"fsync", "fdatasync"}
+                if handle is not None and (syncs or handle.dsync):
+                    handle.what.sync()
 
-    def _returned(self, call: Call) -> None:
-        number = re.match(r"\d+", call.arguments)
-        handle = self.handles.get(int(number[0])) if number else None
-        if handle is not None and (call.name in {"fsync", "fdatasync"} or handle.dsync):
-            handle.what.sync()
+    def _handle(self, arguments: str) -> Handle | None:
+        """Return the open file that is the first argument, if it is below the root."""
+        number = re.match(r"\d+", arguments)
+        return self.handles.get(int(number[0])) if number else None
 
     def _path(self, text: str) -> str:
         """Return a path, from the root if it does not say otherwise."""
         path = bytes.fromhex(text.replace("\\x", "")).decode()
         return os.path.normpath(Path(self.root, path))
 
-    def _place(self, text: str) -> tuple[Directory, str] | None:
-        """Return directory and name of a quoted path, if it is below the root."""
-        path = self._path(text)
-        prefix = f"{self.root}/"
-        if not path.startswith(prefix):
-            return None
-        directory = self.top
-        *parents, name = path[len(prefix) :].split("/")
-        for parent in parents:
-            inner = directory.names.get(parent)
-            if not isinstance(inner, Directory):
-                return None
-            directory = inner
-        return directory, name
-
-    def _paths(self, arguments: str) -> list[tuple[Directory, str] | None]:
-        return [self._place(text) for text in re.findall(r'"(.*?)"', arguments)]
+    def _places(self, arguments: str) -> list[tuple[Directory, str]]:
+        """Return directory and name of each quoted path that is below the root."""
+        found = []
+        for text in re.findall(r'"(.*?)"', arguments):
+            path, prefix = self._path(text), f"{self.root}/"
+            if not path.startswith(prefix):
+                continue
+            directory: File | Directory | None = self.top
+            *parents, name = path[len(prefix) :].split("/")
+            for parent in parents:
+                if isinstance(directory, Directory):
+                    directory = directory.names().get(parent)
+            if isinstance(directory, Directory):
+                found.append((directory, name))
+        return found
 
     def _openat(self, arguments: str, result: int) -> bool:
-        (text,) = re.findall(r'"(.*?)"', arguments)
-        place = self._place(text)
-        if place is None:
-            if self._path(text) == str(self.root):
-                self.handles[result] = Handle(self.top, dsync=False)
-            return False
+        self.handles.pop(result, None)
         if "O_TMPFILE" in arguments:  # has no name, and goes with its process
-            self.handles.pop(result, None)
             return False
-        directory, name = place
-        found = directory.names.get(name)
-        created = found is None
-        if found is None:
-            found = File()
-            directory.cached.append((name, found))
-        self.handles[result] = Handle(found, dsync="O_DSYNC" in arguments)
-        return created
+        for directory, name in self._places(arguments):
+            found = directory.names().get(name)
+            created = found is None
+            if found is None:
+                found = File()
+                directory.cached.append({name: found})
+            self.handles[result] = Handle(found, dsync="O_DSYNC" in arguments)
+            return created
+        if self._path(arguments.split('"')[1]) == str(self.root):
+            self.handles[result] = Handle(self.top, dsync=False)
+        return False
 
     def _close(self, arguments: str, _: int) -> bool:
         self.handles.pop(int(arguments), None)
         return False
 
     def _lseek(self, arguments: str, result: int) -> bool:
-        handle = self.handles.get(int(arguments.split(",")[0]))
-        if handle is not None:
+        if handle := self._handle(arguments):
             handle.position = result
         return False
 
     def _write(self, arguments: str, result: int) -> bool:
-        number, data = _data(arguments)
-        if number == 1:
-            self.report += data
-            return False
-        handle = self.handles.get(number)
+        handle = self._handle(arguments)
+        if arguments.startswith("1,"):
+            self.report += _data(arguments)
         if handle is None:
             return False
         handle.position += result
-        return self._put(number, handle.position - result, data[:result])
+        return _put(handle, Write(handle.position - result, _data(arguments)[:result]))
 
     _writev = _write
 
     def _pwrite64(self, arguments: str, result: int) -> bool:
-        number, data = _data(arguments)
         offset = int(arguments.rpartition(", ")[2])
-        return self._put(number, offset, data[:result])
-
-    def _put(self, number: int, offset: int, data: bytes) -> bool:
-        handle = self.handles.get(number)
-        if handle is None or not isinstance(handle.what, File):
-            return False
-        handle.what.cached.append(Write(offset, data))
-        return True
+        return _put(self._handle(arguments), Write(offset, _data(arguments)[:result]))
 
     def _ftruncate(self, arguments: str, _: int) -> bool:
-        number, length = map(int, arguments.split(", "))
-        handle = self.handles.get(number)
-        if handle is None or not isinstance(handle.what, File):
-            return False
-        handle.what.cached.append(Write(length, None))
-        return True
+        length = int(arguments.rpartition(", ")[2])
+        return _put(self._handle(arguments), Write(length, None))
 
     def _fsync(self, arguments: str, _: int) -> bool:
-        return int(arguments) in self.handles
+        return self._handle(arguments) is not None
 
     _fdatasync = _fsync
 
     def _mkdir(self, arguments: str, _: int) -> bool:
-        (place,) = self._paths(arguments)
-        if place is None:
-            return False
-        place[0].cached.append((place[1], Directory()))
-        return True
-
-    def _rename(self, arguments: str, _: int) -> bool:
-        old, new = self._paths(arguments)
-        if old is None or new is None:
-            return False
-        # Both names change at once: the new one first in the list, so that no cut
-        # between the two, which no file system allows, leaves neither.
-        new[0].cached.append((new[1], old[0].names[old[1]]))
-        old[0].cached.append((old[1], None))
-        return True
+        return self._change(arguments, Directory())
 
     def _unlink(self, arguments: str, _: int) -> bool:
-        (place,) = self._paths(arguments)
-        if place is None:
-            return False
-        place[0].cached.append((place[1], None))
-        return True
+        return self._change(arguments, None)
 
     _rmdir = _unlink
+
+    def _change(self, arguments: str, what: Directory | None) -> bool:
+        places = self._places(arguments)
+        for directory, name in places:
+            directory.cached.append({name: what})
+        return bool(places)
+
+    def _rename(self, arguments: str, _: int) -> bool:
+        places = self._places(arguments)
+        if len(places) < 2:
+            return False
+        (directory, old), (other, new) = places
+        assert directory is other, arguments
+        directory.cached.append({new: directory.names()[old], old: None})
+        return True
 
     def _unlinkat(self, arguments: str, _: int) -> bool:
         raise NotImplementedError(f"unlinkat({arguments})")
 
-    # Cutting the power
 
-    def build(self, target: Path, rng: random.Random) -> None:
-        """Make the files that a power cut now may leave in ``target``."""
-        self._build_directory(self.top, target, rng)
-
-    def _build_directory(
-        self, directory: Directory, target: Path, rng: random.Random
-    ) -> None:
-        target.mkdir()
-        reached = rng.choice([0, len(directory.cached), None])
-        if reached is None:
-            reached = rng.randint(0, len(directory.cached))
-        for name, inner in _renamed(directory.safe, directory.cached[:reached]).items():
-            if isinstance(inner, Directory):
-                self._build_directory(inner, target / name, rng)
-            else:
-                (target / name).write_bytes(_survivor(inner, rng))
+def _put(handle: Handle | None, write: Write) -> bool:
+    """Cache a write to a file; return whether it is one below the root."""
+    if handle is None or not isinstance(handle.what, File):
+        return False
+    handle.what.cached.append(write)
+    return True
 
 
-def _renamed(
-    names: dict[str, File | Directory],
-    changes: list[tuple[str, File | Directory | None]],
-) -> dict[str, File | Directory]:
-    names = dict(names)
-    moved: File | Directory | None = None
-    for name, what in changes:
-        if what is None:
-            del names[name]
-        else:
-            names[name] = moved = what
-    # Half of a rename: the old name has gone, too.
-    for name, what in list(names.items()):
-        if what is moved and name != _last_name(changes, moved):
-            del names[name]
-    return names
-
-
-def _last_name(
-    changes: list[tuple[str, File | Directory | None]], what: File | Directory
-) -> str:
-    return next(name for name, found in reversed(changes) if found is what)
-
-
-def _data(arguments: str) -> tuple[int, bytes]:
-    number = int(arguments.split(",")[0])
+def _data(arguments: str) -> bytes:
     texts = re.findall(r'"((?:\\x[0-9a-f]{2})*)"', arguments)
-    return number, bytes.fromhex("".join(texts).replace("\\x", ""))
-
-
-def _apply(content: bytearray, write: Write) -> None:
-    if write.data is None:
-        del content[write.offset :]
-        content.extend(bytes(write.offset - len(content)))
-        return
-    end = write.offset + len(write.data)
-    content.extend(bytes(max(0, end - len(content))))
-    content[write.offset : end] = write.data
-
-
-def _survivor(file: File, rng: random.Random) -> bytes:
-    """Return a content that a file may have after a power cut."""
-    content = bytearray(file.safe)
-    way = rng.choice(["nothing", "all", "torn", "pages", "sectors", "few", "most"])
-    share = {"few": 0.05, "most": 0.95}.get(way, 0.5)
-    for number, write in enumerate(file.cached):
-        if way == "nothing":
-            continue
-        torn = way == "torn" and number == len(file.cached) - 1
-        if way == "all" or (way == "torn" and not torn):
-            _apply(content, write)
-        elif write.data is None:
-            if rng.random() < share:
-                _apply(content, write)
-        else:
-            unit = PAGE if way == "pages" else SECTOR
-            _apply_some(content, write.offset, write.data, unit, share, rng)
-    return bytes(content)
-
-
-def _apply_some(
-    content: bytearray,
-    offset: int,
-    data: bytes,
-    unit: int,
-    share: float,
-    rng: random.Random,
-) -> None:
-    """Write some of the units (aligned blocks) that the data touches."""
-    position = 0
-    while position < len(data):
-        length = unit - (offset + position) % unit
-        if rng.random() < share:
-            piece = Write(offset + position, data[position : position + length])
-            _apply(content, piece)
-        position += length
+    return bytes.fromhex("".join(texts).replace("\\x", ""))

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from child import in_child
+from job import REFUSED
 from spiders.follow import Follow
 from support.crawl import Crawl
 from support.site import Site, graph
@@ -30,7 +31,7 @@ from trial import (
     lost,
     silently_wrong,
 )
-from worker import REFUSED, Worker, recovered
+from worker import Worker, recovered
 from world import Report, World
 
 from bloomdupe import BloomFilter

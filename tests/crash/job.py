@@ -1,15 +1,21 @@
-"""Job: the open parts of a crawl of a world, put together as a session does it."""
+"""Job: a crawl of a :class:`world.World`, without an engine.
+
+It goes the way of production from the scheduler down: requests are marked and pushed,
+handed out, and acknowledged with their requests and items; their items pass the feed
+exporter; one checkpoint makes all of it durable.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import random
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Spider
+from scrapy import Request, Spider
 from support.jobs import idle_crawler
 from typing_extensions import Self
 
@@ -19,7 +25,7 @@ from bloomdupe.crawl.in_flight.outcomes import Key, Outcomes
 from bloomdupe.crawl.in_flight.registry import InFlightRegistry
 from bloomdupe.crawl.in_flight.request import InFlightRequest
 from bloomdupe.crawl.state.memory import SpiderMemory, blobs_of
-from bloomdupe.errors import FeedError
+from bloomdupe.errors import BloomDupeError, FeedError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.frontier.frontier import Frontier
@@ -29,30 +35,18 @@ if TYPE_CHECKING:
 
 FEEDS = {"out/items.jsonl": {"format": "jsonlines"}}
 """In the folder in which the folder of the job is."""
-
-
-@contextmanager
-def working_in(store: Path) -> Iterator[None]:
-    """Work in the folder in which the folder of the job is: ``FOLDER/job/store``."""
-    before = os.open(".", os.O_RDONLY)
-    os.chdir(store.parents[1])
-    try:
-        yield
-    finally:
-        os.fchdir(before)
-        os.close(before)
+AT_ONCE = 16
+"""Requests in flight."""
+REFUSED = 3
+"""The exit status of a clear error."""
 
 
 @functools.cache
-def _crawler() -> Any:
+def crawler() -> Any:
+    """Return what all jobs of a process share; slow, so call it before a fork."""
     crawler: Any = idle_crawler(FEEDS=FEEDS)
     crawler.spider = Spider.from_crawler(crawler, name="world")
     return crawler  # a Crawler with a spider that has a state
-
-
-def get_ready() -> None:
-    """Prepare the slow steps that all jobs have in common, for processes that fork."""
-    _crawler()
 
 
 class Ends(CrawlEngine):
@@ -68,59 +62,52 @@ class Ends(CrawlEngine):
 
 
 class Job:
-    """Frontier, registry, feeds and checkpoint of a crawl of a world.
+    """Frontier, registry, feeds and checkpoint, put together as a session does it.
 
-    Opening it finishes the feeds of the last run.
+    It works in the folder in which the folder of the job is: ``FOLDER/job/store``.
+    Opening it finishes the feeds of the last run; closing it writes nothing.
     """
 
     def __init__(self, store: Path, world: World) -> None:
-        self._crawler = _crawler()
-        self._spider: Any = self._crawler.spider
+        self.world = world
+        self._spider = crawler().spider
         self._spider.state = {}
-        self._feeds: FeedExporter | None = None
-        self._seen = world.open(store)
-        try:
-            self._open(store, world)
-        except BaseException:
-            self.close()
-            raise
+        with ExitStack() as stack:
+            before = os.open(".", os.O_RDONLY)
+            stack.callback(os.close, before)
+            os.chdir(store.parents[1])
+            stack.callback(os.fchdir, before)
+            self._open(store, stack)
+            self._close = stack.pop_all().close
 
-    def _open(self, store: Path, world: World) -> None:
-        self.frontier = frontier = Frontier(self._seen)
+    def _open(self, store: Path, stack: ExitStack) -> None:
+        seen = self.world.open(store)
+        stack.callback(seen.close)
+        self.frontier = frontier = Frontier(seen)
         self._outcomes = Outcomes(store)
-        self.registry = InFlightRegistry()
-        self.registry.engine = Ends(frontier, self._outcomes)
+        self._registry = InFlightRegistry()
+        self._registry.engine = Ends(frontier, self._outcomes)
         record = record_of(frontier)
-        self._feeds = FeedExporter(self._crawler)
-        if not world.feeds:
+        self._feeds = FeedExporter(crawler())
+        stack.callback(self._feeds.release)
+        if not self.world.feeds:
             self._feeds.feeds.clear()
         left = StoredFeeds(record, store, resumed=True)
         self._feeds.restore(left, self._put, _fail)
         self._feeds.open_spider(self._spider)
         memory = SpiderMemory(
-            self._crawler, blobs_of(frontier), resumed=True, attributes=False
+            crawler(), blobs_of(frontier), resumed=True, attributes=False
         )
-        self.checkpoint = Checkpoint(
-            self._crawler, frontier, self._outcomes, record, self._feeds
+        self._checkpoint = Checkpoint(
+            crawler(), frontier, self._outcomes, record, self._feeds
         )
-        self.checkpoint.participants += [memory]
+        self._checkpoint.participants += [memory]
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Release store and feeds; nothing is written."""
-        if self._feeds is not None:
-            self._feeds.release()
-        self._seen.close()
-
-    def scraped(self, item: dict[str, Any], in_flight: InFlightRequest) -> None:
-        """Take an item of a request that is through its pipelines."""
-        if self._feeds is not None:
-            self._feeds.item_scraped(item, in_flight, self._spider)
+        self._close()
 
     def _put(self, in_flight: InFlightRequest, lines: list[tuple[int, bytes]]) -> None:
         try:
@@ -129,14 +116,80 @@ class Job:
         except OSError as error:
             raise FeedError(f"cannot spill items: {error}") from error
 
-    def count(self) -> None:
-        """Count a request in ``spider.state``."""
-        self._spider.state["done"] = self._spider.state.get("done", 0) + 1
-
     @property
     def counted(self) -> int:
         """How many requests were counted, as of the last checkpoint."""
         return int(self._spider.state.get("done", 0))
+
+    def crawl(
+        self,
+        report: Callable[[bytes], object],
+        batch: int,
+        *,
+        stop_after: int | None = None,
+        marks_first: bool = False,
+        deaf: bool = False,
+    ) -> None:
+        """Crawl to the end, with a checkpoint after each ``batch`` requests.
+
+        Without a word it stops after ``stop_after`` checkpoints. Two ways to be wrong,
+        for the controls: ``marks_first`` makes every fingerprint durable before its
+        request, as Scrapy does; ``deaf`` takes a failed checkpoint for a good one, and
+        dies.
+        """
+        world, frontier, checkpoints = self.world, self.frontier, 0
+        # The same for the same store, another seed for the next run.
+        rng = random.Random(len(frontier.seen))
+        under_way: list[tuple[int, InFlightRequest]] = []
+        acked: list[int] = []
+        self._enqueue(0, marks_first)
+        while True:
+            while len(under_way) < AT_ONCE and (entry := frontier.pop()):
+                number = world.number_of(entry)
+                report(b"s %d\n" % number)
+                request = Request(f"http://world/{number}")
+                under_way.append((number, self._registry.add(request, entry)))
+            if under_way:
+                number, in_flight = under_way.pop(rng.randrange(len(under_way)))
+                for link in world.links(number):
+                    self._enqueue(link, marks_first)
+                for item in world.items(number):
+                    self._feeds.item_scraped(item, in_flight, self._spider)
+                in_flight.ended(complete=True)
+                self._spider.state["done"] = self.counted + 1
+                acked.append(number)
+            if len(acked) < batch and under_way and not frontier.due:
+                continue
+            failed = not self._commit(deaf)
+            report(b"a %b\n" % b" ".join(b"%d" % number for number in acked))
+            acked.clear()
+            if failed:
+                os._exit(REFUSED)
+            checkpoints += 1
+            if checkpoints == stop_after:
+                return
+            if not (frontier.pending or frontier.unacked):
+                self._checkpoint.commit_everything(finished=True)
+                report(b"finished\n")
+                return
+
+    def _enqueue(self, number: int, marks_first: bool) -> None:
+        world, frontier = self.world, self.frontier
+        if not frontier.seen.add(world.fingerprint(number)):
+            return
+        if marks_first:
+            assert frontier.store is not None
+            frontier.store.commit(frontier.seen.prepare())
+        frontier.push(world.slot(number), world.priority(number), world.payload(number))
+
+    def _commit(self, deaf: bool) -> bool:
+        try:
+            self._checkpoint.commit()
+        except BloomDupeError:
+            if not deaf:
+                raise
+            return False
+        return True
 
 
 def _fail(error: Exception) -> None:

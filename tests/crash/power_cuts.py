@@ -98,7 +98,7 @@ def _cuts(
         report.read(disk.report)
         for number in range(images):
             image = folder / f"image-{point}-{number}"
-            disk.build(image, rng)
+            disk.top.build(image, rng)
             where = f"cut {point} of {points} ({call.name}), image {number}"
             complete = creation or number == 0
             judged = recovered if complete else judge

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import strace
+from job import REFUSED
 from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, each_caught, silently_wrong
-from worker import REFUSED, Worker, recovered
+from worker import Worker, recovered
 from world import Report, World
 
 from bloomdupe.store import files

@@ -12,9 +12,9 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from job import Job, working_in
+from job import Job
 from support.agreement import disagreements
 from support.judge import compare
 from trial import OK, Outcome, lost, silently_wrong
@@ -22,6 +22,9 @@ from trial import OK, Outcome, lost, silently_wrong
 from bloomdupe import BloomFilter
 from bloomdupe.errors import BloomDupeError, StoreDamagedError
 from bloomdupe.store.files import DATA
+
+if TYPE_CHECKING:
+    from bloomdupe.frontier.slot_queue import Entry
 
 SLOTS = 7
 FEED = Path("out", "items.jsonl")
@@ -56,6 +59,10 @@ class World:
         chance = self._chance(number)
         length = LENGTHS[chance % len(LENGTHS)]
         return (b"%d %d " % (number, chance)).ljust(length, b".")
+
+    def number_of(self, entry: Entry) -> int:
+        """Return the number of a request, by its payload."""
+        return int((entry.payload or b"-1 ").partition(b" ")[0])
 
     def items(self, number: int) -> list[dict[str, Any]]:
         """Return the output of a request: nothing, an item or several."""
@@ -154,16 +161,14 @@ def look(path: Path, world: World) -> tuple[set[int], list[int], int]:
 
     Pending requests have their payloads as they were. This finishes the output file.
     """
-    with working_in(path), Job(path, world) as job:
-        frontier, filter_, counted = job.frontier, job.frontier.seen, job.counted
-        pending = []
-        while entry := frontier.pop():
-            payload = entry.payload or b"-1 "
-            number = int(payload.partition(b" ")[0])
-            if payload != world.payload(number):
-                number = -1  # waits, and was never seen
-            pending.append(number)
+    with Job(path, world) as job:
+        filter_, pending = job.frontier.seen, []
+        while entry := job.frontier.pop():
+            number = world.number_of(entry)
+            # With -1: it waits, and was never seen.
+            pending.append(number if entry.payload == world.payload(number) else -1)
         seen = {n for n in range(world.size) if world.fingerprint(n) in filter_}
+        counted = job.counted
     # Not every store is checked when it is opened.
     if problems := disagreements(path / DATA):
         raise StoreDamagedError(problems[0])
