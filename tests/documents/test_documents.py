@@ -7,7 +7,6 @@ of commands with a constant output (``<!-- output: bloomdupe ... -->``) into the
 from __future__ import annotations
 
 import ast
-import contextlib
 import os
 import re
 import shlex
@@ -15,20 +14,20 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import pytest
 from spiders.paused import paused_at
 from support.jobs import call
 from support.ports import kept_port
 from support.redis_server import RedisServer
+from support.shared_data import REPOSITORY
+from support.waiting import until
 
 from bloomdupe import errors
 from bloomdupe.settings import DEFAULTS
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = REPOSITORY / "bloomdupe"
 DOCS = PACKAGE / "docs"
 README = REPOSITORY / "README.md"
@@ -49,10 +48,7 @@ BINARIES = Path(sys.executable).parent
 LOCAL_REDIS = "redis://localhost:6379/0"
 """The address of Redis in the documents; the tests start a server of their own."""
 DEADLINE = 300  # seconds; only a broken test gets there
-OF_THE_TESTS = {
-    "BLOOMDUPE_TEST_ALL",
-    "BLOOMDUPE_TEST_DELAYS",
-}
+OF_THE_TESTS = {"BLOOMDUPE_TEST_ALL", "BLOOMDUPE_TEST_DELAYS"}
 """Environment variables, which look like settings."""
 NOT_IN_EVERY_CRAWL = {
     "bloomdupe/dropped_blocked",
@@ -64,11 +60,10 @@ NOT_IN_EVERY_CRAWL = {
     "bloomdupe/slot_backoffs",
 }
 
-SETTING = r"\bBLOOMDUPE_[A-Z_]+\b"
 FLAGS = re.DOTALL | re.MULTILINE
 FENCED = re.compile(r"^```.*?^```", FLAGS)
 OUTPUT = re.compile(
-    r"(<!-- output: (bloomdupe .*?) -->\n```text\n)(.*?)(```)", re.DOTALL
+    r"(<!-- output: (bloomdupe .*?) -->\n```text\n)(.*?)(?=```)", re.DOTALL
 )
 TRANSCRIPT = re.compile(r"<!-- transcript -->\n```text\n(.*?)```", re.DOTALL)
 NUMBER = re.compile(r"\d[\d,.]*(?:e-?\d+)?")
@@ -76,42 +71,21 @@ PROGRESS = re.compile(r"^[A-Z].*: # of # [A-Za-z]+\n", re.MULTILINE)
 """A masked line that is only printed if a task takes more than a second."""
 
 
-class Snippet(NamedTuple):
-    """Python that a document shows."""
-
-    document: Path
-    line: int
-    code: str
-
-
 def name_of(document: Path) -> str:
     return str(document.relative_to(REPOSITORY))
 
 
-def snippet_name(snippet: Snippet) -> str:
-    return f"{name_of(snippet.document)}:{snippet.line}"
-
-
-SNIPPETS = [
-    Snippet(path, text[: match.start()].count("\n") + 1, match[1])
-    for path, text in TEXTS.items()
-    for match in re.finditer(r"```python\n(.*?)```", text, re.DOTALL)
-]
-SETTINGS = [snippet for snippet in SNIPPETS if "ADDONS" in snippet.code]
 PROGRAMS = [
-    snippet
-    for snippet in SNIPPETS
-    if snippet not in SETTINGS
-    and snippet.document != TUTORIAL
-    and (
-        REPOSITORY / "tests" not in snippet.document.parents
-        or snippet.document.name == "reports.md"
-    )
+    pytest.param(match[1], id=f"{name_of(path)}:{text[: match.start()].count(chr(10))}")
+    for path, text in TEXTS.items()
+    if REPOSITORY / "tests" not in path.parents or path.name == "reports.md"
+    for match in re.finditer(r"```python\n(.*?)```", text, re.DOTALL)
+    if "ADDONS" not in match[1] and path != TUTORIAL
 ]
 TRANSCRIPTS = [
     path for path, text in TEXTS.items() if TRANSCRIPT.search(text) and path != TUTORIAL
 ]
-OUTPUTS = [match for text in TEXTS.values() for match in OUTPUT.findall(text)]
+OUTPUTS = [match[1:] for text in TEXTS.values() for match in OUTPUT.findall(text)]
 
 
 def shown(marker: str, language: str) -> str:
@@ -123,7 +97,7 @@ def shown(marker: str, language: str) -> str:
     return found[1]
 
 
-def rows_of(document: Path, pattern: str) -> list[str]:
+def rows_of(document: Path, pattern: str) -> list[Any]:
     return re.findall(rf"^\| {pattern}", TEXTS[document], re.MULTILINE)
 
 
@@ -175,15 +149,14 @@ def run(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
 # The documents show real output
 
 
-@pytest.mark.parametrize("snippet", PROGRAMS, ids=snippet_name)
+@pytest.mark.parametrize("code", PROGRAMS)
 def test_snippets_run(
-    snippet: Snippet,
+    code: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code = snippet.code
     if LOCAL_REDIS in code:
         server = RedisServer(tmp_path)
         request.addfinalizer(server.kill)
@@ -191,15 +164,11 @@ def test_snippets_run(
         code = code.replace(LOCAL_REDIS, f"unix://{server.socket}")
     tree = ast.parse(code)
     assert any(isinstance(node, ast.Assert) for node in ast.walk(tree))
-    exec(compile(tree, snippet_name(snippet), "exec"), {})  # noqa: S102 - our own
+    exec(compile(tree, "snippet", "exec"), {})  # noqa: S102 - our own
 
 
-@pytest.mark.parametrize(("head", "command", "block", "tail"), OUTPUTS)
-def test_documents_show_the_real_output(
-    head: str, command: str, block: str, tail: str
-) -> None:
-    assert head
-    assert tail
+@pytest.mark.parametrize(("command", "block"), OUTPUTS)
+def test_documents_show_the_real_output(command: str, block: str) -> None:
     assert block == output_of(command)
 
 
@@ -264,27 +233,21 @@ def test_the_tutorial_can_be_followed(
             site = subprocess.Popen([sys.executable, tmp_path / "shop_site.py"])
             request.addfinalizer(site.wait)
             request.addfinalizer(site.kill)
-            wait_for(shops_port)
+            until(lambda: answers(shops_port))
         else:
             check_transcript(block, folder)
     assert folder != tmp_path
 
 
-def wait_for(port: int) -> None:
-    """Return when a server listens at a port of this machine."""
-    end = time.monotonic() + DEADLINE
-    while time.monotonic() < end:
-        with contextlib.suppress(ConnectionError):
-            socket.create_connection(("localhost", port)).close()
-            return
-        time.sleep(0.01)  # noqa: TID251 - in a loop that waits
-    raise TimeoutError
+def answers(port: int) -> bool:
+    """Whether a server listens at a port of this machine."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("localhost", port)) == 0
 
 
 def test_the_output_in_the_readme_is_that_of_the_tutorial() -> None:
     shown_lines = shown("of the tutorial", "text").splitlines()
-    (*blocks,) = TRANSCRIPT.findall(TEXTS[TUTORIAL])
-    run_lines = {line for block in blocks for line in block.splitlines()}
+    run_lines = {*"".join(TRANSCRIPT.findall(TEXTS[TUTORIAL])).splitlines()}
     assert len(shown_lines) > 5
     assert run_lines.issuperset(shown_lines)
 
@@ -314,22 +277,15 @@ def paused(script: str) -> str:
 # The tables are complete, and name nothing else
 
 
-def settings_in(document: Path) -> dict[str, object]:
-    rows = re.findall(
-        r"^\| `(BLOOMDUPE_\w+)` \| `(.*?)` \|", TEXTS[document], re.MULTILINE
-    )
-    settings = {name: ast.literal_eval(value) for name, value in rows}
-    assert len(rows) == len(settings)
-    return settings
-
-
 def test_every_setting_is_documented() -> None:
-    assert settings_in(DOCS / "settings.md") == DEFAULTS
+    rows = rows_of(DOCS / "settings.md", r"`(BLOOMDUPE_\w+)` \| `(.*?)` \|")
+    assert len(rows) == len(DEFAULTS)
+    assert {name: ast.literal_eval(value) for name, value in rows} == DEFAULTS
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_settings_that_are_named_exist(document: Path) -> None:
-    named = set(re.findall(SETTING, TEXTS[document]))
+    named = {*re.findall(r"\bBLOOMDUPE_[A-Z_]+\b", TEXTS[document])}
     assert named <= DEFAULTS.keys() | OF_THE_TESTS
 
 
@@ -342,15 +298,14 @@ def test_every_error_is_documented() -> None:
 
 def test_every_stat_is_documented(clone: Path) -> None:
     # One page at a time, so that the pages are the same in each crawl.
-    crawl = ("crawl", "site", "-s", "BLOOMDUPE_EXACT=1", "-s")
-    one_by_one = (*crawl, "CONCURRENT_REQUESTS=1", "-s")
+    settings = ("BLOOMDUPE_EXACT=1", "-s", "CONCURRENT_REQUESTS=1", "-s")
     for pages in (2, 100):
         limit = f"CLOSESPIDER_PAGECOUNT={pages}"
-        done = call(*one_by_one, limit, cwd=clone, script="scrapy")
+        crawl = ("crawl", "site", "-s", *settings, limit)
+        done = call(*crawl, cwd=clone, script="scrapy")
         assert done.returncode == 0, done.stderr
     found = re.findall(r"'(bloomdupe/\w+)':", done.stderr)
-    table = TEXTS[DOCS / "stats.md"]
-    rows = re.findall(r"^\| `(bloomdupe/\w+)` \|", table, re.MULTILINE)
+    rows = rows_of(DOCS / "stats.md", r"`(bloomdupe/\w+)` \|")
     assert sorted(rows) == sorted({*found, *NOT_IN_EVERY_CRAWL})
 
 
@@ -369,18 +324,6 @@ def test_the_documents_for_users_stay_short() -> None:
     assert words <= 15_000
 
 
-def links_of(document: Path) -> list[tuple[Path, str]]:
-    """Return where a document's links within the repository lead: file and anchor."""
-    links = re.findall(r"\]\(([^)\s]+)\)", FENCED.sub("", TEXTS[document]))
-    targets = []
-    for link in links:
-        if not re.match(r"\w+:", link):
-            path, _, anchor = link.partition("#")
-            target = (document.parent / path).resolve() if path else document
-            targets.append((target, anchor))
-    return targets
-
-
 def anchors_of(document: Path) -> set[str]:
     headings = re.findall(r"^#+ (.*)$", FENCED.sub("", TEXTS[document]), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings}
@@ -388,7 +331,12 @@ def anchors_of(document: Path) -> set[str]:
 
 @pytest.mark.parametrize("document", WITH_GITHUBS, ids=name_of)
 def test_links_within_lead_somewhere(document: Path) -> None:
-    for target, anchor in links_of(document):
+    links = re.findall(r"\]\(([^)\s]+)\)", FENCED.sub("", TEXTS[document]))
+    for link in links:
+        if re.match(r"\w+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (document.parent / path).resolve() if path else document
         assert target.exists(), target
         assert not anchor or anchor in anchors_of(target), f"{target}#{anchor}"
 
@@ -396,6 +344,6 @@ def test_links_within_lead_somewhere(document: Path) -> None:
 if __name__ == "__main__":
     for path, text in TEXTS.items():
         path.write_text(
-            OUTPUT.sub(lambda match: match[1] + output_of(match[2]) + match[4], text),
+            OUTPUT.sub(lambda match: match[1] + output_of(match[2]), text),
             encoding="utf-8",
         )
