@@ -16,8 +16,7 @@ from support.project import Project
     ],
 )
 def test_bad_input(project: Project, args: tuple[str, ...], message: str) -> None:
-    code, log = project.crawl(*args)
-    assert code == 2
+    log = project.crawl(*args, code=2)
     (error,) = (line for line in log.splitlines() if "error:" in line)
     assert message in error
     assert "Traceback" not in log

@@ -30,10 +30,11 @@ class Project:
     def start(self, *args: str) -> Process:
         return self._crawl.start_command("scrapy", "crawl", "site", *args)
 
-    def crawl(self, *args: str) -> tuple[int, str]:
-        """Run a crawl to its end and return its exit status and its log."""
+    def crawl(self, *args: str, code: int = 0) -> str:
+        """Run a crawl to its end, with this exit status, and return its log."""
         run = self.start(*args).wait()
-        return run.status, run.log
+        assert run.status == code, run.log
+        return run.log
 
     def jobs(self) -> list[str]:
         """Name everything that crawls have left in the project's folder."""
