@@ -2,7 +2,7 @@
 
     python tests/benchmarks/crawl.py [--links N] [--pages N] [--rounds N] [--only NAME]
     python tests/benchmarks/crawl.py --from-memory ...
-    python tests/benchmarks/crawl.py --shared [--hosts N] [--latency SECONDS] ...
+    python tests/benchmarks/crawl.py --shared [--hosts N] ...
 
 Crawls a site on loopback with 50 links a page (or ``--links``), or a site that
 is answered from memory (20 links). In each round all variants crawl it, in turn. The
@@ -173,7 +173,7 @@ def rows(
 
 def main() -> int:
     defaults: Any = {"from_memory": False, "shared": False, "only": ""}
-    parser = parser_of(__doc__, rounds=5, hosts=200, latency=0.0, **defaults)
+    parser = parser_of(__doc__, rounds=5, hosts=200, **defaults)
     parser.add_argument("--links", type=int, metavar="N", help="50, or 20 from memory")
     parser.add_argument("--pages", type=int, metavar="N", help="2,000, or 8,000")
     options = parser.parse_args()
@@ -190,7 +190,7 @@ def main() -> int:
         arguments: dict[str, Any] = {"pages": pages, "links": links}
         if options.shared:
             what = "shared"
-            arguments |= {"hosts": options.hosts, "latency": options.latency}
+            arguments["hosts"] = options.hosts
         site = nullcontext(arguments)
     variants = [
         variant

@@ -9,7 +9,6 @@ pages anywhere, until it has ``links``. With
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import resource
@@ -42,20 +41,8 @@ def cost() -> dict[str, float]:
         "user": usage.ru_utime,
         "all": usage.ru_utime + usage.ru_stime,
         "megabytes": anonymous / 1000,
-        "peak": usage.ru_maxrss / 1000,
         "files": len(os.listdir("/proc/self/fd")),  # noqa: PTH208 - a count is enough
     }
-
-
-def hrefs(response: Response) -> list[str]:
-    """Return the links of a page, but for ``mailto:`` and the like."""
-    if not isinstance(response, HtmlResponse):
-        return []
-    return [
-        href
-        for href in response.css("a::attr(href)").getall()
-        if href.startswith("http") or ":" not in href.partition("/")[0]
-    ]
 
 
 def page(number: int, pages: int, links: int, url: Callable[[int], str]) -> str:
@@ -76,7 +63,7 @@ class Follow(Spider):
     custom_settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 16}
 
     def parse(self, response: Response) -> Iterator[Any]:
-        for href in hrefs(response):
+        for href in response.css("a::attr(href)").getall():
             yield response.follow(href)
 
 
@@ -86,7 +73,8 @@ class Helped(Follow):
     def parse(self, response: Response) -> Iterator[Any]:
         from bloomdupe import new_links  # not part of the rivals' time
 
-        for url in new_links(self, map(response.urljoin, hrefs(response))):
+        links = response.css("a::attr(href)").getall()
+        for url in new_links(self, map(response.urljoin, links)):
             yield Request(url)
 
 
@@ -95,25 +83,22 @@ class Memory(BaseDownloadHandler):
 
     async def download_request(self, request: Request) -> Response:
         site: Any = self.crawler.spider
-        if site.latency:
-            await asyncio.sleep(site.latency)
         number = int(request.url.rpartition("/")[2] or 0)
         body = page(number, site.pages, site.links, site.url)
         headers = {"Content-Type": "text/html"}
         return HtmlResponse(request.url, headers=headers, body=body.encode())
 
 
-class InMemory(Spider):
+class InMemory(Follow):
     """Follows all links; ``found`` has the times of the first and of the last page."""
 
     name = "in_memory"
     custom_settings = {
-        "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
+        **Follow.custom_settings,
         "DOWNLOAD_HANDLERS": {"http": Memory},
     }
     pages = links = hosts = 1
     every = 0
-    latency = 0.0
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **more: Any) -> InMemory:
@@ -139,10 +124,6 @@ class InMemory(Spider):
             data = Path(self.settings["JOBDIR"] or "", "bloomdupe", "data.mdb")
             disk = data.stat().st_blocks * 512 / 1e6 if data.exists() else 0.0
             print(json.dumps({"pages": self.count, **cost(), "disk": disk}), flush=True)
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        for href in response.css("a::attr(href)").getall():
-            yield response.follow(href)
 
 
 class ScrapysStats(MemoryStatsCollector):
