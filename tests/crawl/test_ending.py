@@ -5,17 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from spiders.ending import (
-    Breaks,
-    BreaksMended,
-    GivesReason,
-    Leaves,
-    Mended,
-    Start,
-    StartMended,
-    WaitsForEver,
-    WaitsNoMore,
-)
+from spiders.ending import Breaks, GivesReason, Leaves, Start, WaitsForEver
 from support.crawl import Crawl
 from support.site import PAGES, Pages
 
@@ -49,15 +39,15 @@ def delivered(crawl: Crawl) -> list[str] | None:
 
 
 @pytest.mark.parametrize(
-    ("spider", "mended", "why"),
+    ("spider", "why"),
     [
-        (Leaves, Mended, "meta['bloomdupe_delay'] = 'soon': expected seconds"),
-        (Breaks, BreaksMended, "its processing was aborted: ZeroDivisionError"),
-        (Start, StartMended, "meta['bloomdupe_delay'] = 'soon': expected seconds"),
+        (Leaves, "meta['bloomdupe_delay'] = 'soon': expected seconds"),
+        (Breaks, "its processing was aborted: ZeroDivisionError"),
+        (Start, "meta['bloomdupe_delay'] = 'soon': expected seconds"),
     ],
 )
 def test_a_crawl_with_a_request_left_is_incomplete_until_it_is_done(
-    crawl: Crawl, spider: type[Leaves], mended: type[Leaves], why: str
+    crawl: Crawl, spider: type[Leaves], why: str
 ) -> None:
     for _ in range(2):
         run = crawl.run(spider, status=1)
@@ -70,7 +60,7 @@ def test_a_crawl_with_a_request_left_is_incomplete_until_it_is_done(
         assert delivered(crawl) is None
         job = JobReader(JobOnDisk(str(crawl.store))).read()
         assert job.notes["run"] == "incomplete"
-    assert crawl.run(mended).stats["finish_reason"] == "finished"
+    assert crawl.run(spider, MENDED=1).stats["finish_reason"] == "finished"
     assert delivered(crawl) == WHOLE
     job = JobReader(JobOnDisk(str(crawl.store))).read()
     assert (job.notes["run"], job.pending) == ("finished", 0)
@@ -93,5 +83,5 @@ def test_after_a_failure_nobody_waits_for_what_does_not_come(crawl: Crawl) -> No
     (line,) = [line for line in run.log.splitlines() if " CRITICAL: " in line]
     assert "Memory has run out, so the crawl stops" in line
     assert delivered(crawl) is None
-    assert crawl.run(WaitsNoMore).finish_reason == "finished"
+    assert crawl.run(WaitsForEver, MENDED=1).finish_reason == "finished"
     assert delivered(crawl) == ["a", "b", "c", "d", "start", "x"]

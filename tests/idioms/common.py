@@ -27,12 +27,25 @@ def item(response: Response, part: object = "") -> dict[str, Any]:
     return {"page": path_of(response.url), "part": part}
 
 
-class Tree(scrapy.Spider):
+class Pages(scrapy.Spider):
+    """Yields an item for each page, and begins at the star."""
+
+    start_urls = [SITE + "/star"]
+
+    def parse(self, response: Response) -> Any:
+        yield item(response)
+
+    def page(self, response: Response) -> Iterator[Any]:
+        """Yield the item, where ``parse`` does more."""
+        yield item(response)
+
+
+class Tree(Pages):
     """Yields an item for each page and follows all links, like most spiders here."""
 
     start_urls = [SITE + "/0"]
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response: Response) -> Any:
         yield item(response)
         yield from response.follow_all(css="a")
 

@@ -16,8 +16,6 @@ from scrapy.crawler import Crawler
 from support import stops
 from support.components import OfCrawler
 
-from bloomdupe.signals import checkpoint
-
 FILE = "recorder.sqlite"
 
 
@@ -30,13 +28,12 @@ class Recorder(OfCrawler):
         self._database = sqlite3.connect(FILE, isolation_level=None)
         self._database.execute("PRAGMA synchronous = OFF")
         self._database.execute("CREATE TABLE IF NOT EXISTS items (item PRIMARY KEY)")
-        crawler.signals.connect(self.write, checkpoint)
 
     def process_item(self, item: Any, *_: Any) -> Any:
         self._rows.append((json.dumps(ItemAdapter(item).asdict(), sort_keys=True),))
         return item
 
-    def write(self) -> None:
+    def checkpoint(self) -> None:
         """Make all items durable; tell the judge which requests are in flight."""
         stops.tell("underway", *self._under_way())
         if not self._rows:

@@ -6,6 +6,7 @@ A spider is entered by a decorator, in the module of ``everyday/`` that has it.
 from __future__ import annotations
 
 import pkgutil
+import re
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -87,9 +88,13 @@ IDIOMS: dict[str, Idiom] = {}
 
 
 def idiom(**options: Any) -> Callable[[Class], Class]:
-    """Enter a spider in the table; the options are the fields of :class:`Idiom`."""
+    """Enter a spider in the table; the options are the fields of :class:`Idiom`.
+
+    It is named as its class is, in lower case.
+    """
 
     def enter(spider: Class) -> Class:
+        spider.name = re.sub(r"(?<=.)(?=[A-Z])", "_", spider.__name__).lower()
         assert spider.name not in IDIOMS, spider.name
         assert spider.__doc__, spider.name
         theme = spider.__module__.rpartition(".")[2]

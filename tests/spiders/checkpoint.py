@@ -11,8 +11,6 @@ from support.counters import PerRun
 from support.stops import moment, pause, wanted
 from twisted.internet.defer import Deferred
 
-from bloomdupe.signals import checkpoint
-
 
 class Count(Spider):
     """Knows the pages it has seen; nothing goes on while it waits for its end."""
@@ -71,27 +69,24 @@ class NoConnection:
 class Failing(OfCrawler):
     """Fails to write its data before a checkpoint, if it is to fail."""
 
-    def __init__(self, crawler: Any) -> None:
-        super().__init__(crawler)
-        self.rows = 0
-        crawler.signals.connect(self.flush, checkpoint)
+    rows = 0
 
     def process_item(self, item: Any, spider: Any = None) -> Any:
         self.rows += 1
         return item
 
-    def flush(self, spider: Any) -> Any:
+    def checkpoint(self, spider: Any) -> Any:
         assert spider is self.crawler.spider
         if self.rows and self.crawler.settings["FAIL"]:
             raise OSError("the database is gone")
 
 
 class Asynchronous(Failing):
-    async def flush(self) -> None:  # type: ignore[override]
+    async def checkpoint(self) -> None:  # type: ignore[override]
         """Write nothing."""
 
 
 class Deferring(Failing):
-    def flush(self) -> Any:  # type: ignore[override]
+    def checkpoint(self) -> Any:  # type: ignore[override]
         """Say that it ends later."""
         return Deferred()

@@ -8,8 +8,10 @@ from typing import Any
 from scrapy import Request, Spider
 from scrapy.exceptions import CloseSpider
 from scrapy.exporters import JsonLinesItemExporter
-from support.components import HearsIdle, OfCrawler
+from support.components import Listens, OfCrawler
 from support.counters import PerRun
+
+from spiders.follow import PutsOut
 
 
 class Whole(JsonLinesItemExporter):
@@ -19,15 +21,13 @@ class Whole(JsonLinesItemExporter):
         super().finish_exporting()
 
 
-class Leaves(Spider):
-    """One request cannot be scheduled."""
+class Leaves(PutsOut):
+    """One request cannot be scheduled, until ``MENDED`` is set."""
 
     name = "leaves"
-    mended = False
 
     def parse(self, response: Any) -> Any:
-        yield {"page": response.url.rpartition("/")[2]}
-        yield from response.follow_all(css="a")
+        yield from super().parse(response)
         if response.url.endswith("/b"):
             yield self.request(response)
 
@@ -36,30 +36,20 @@ class Leaves(Spider):
 
     @property
     def delay(self) -> Any:
-        return 0 if self.mended else "soon"
-
-
-class Mended(Leaves):
-    mended = True
+        return 0 if self.settings["MENDED"] else "soon"
 
 
 class Breaks(Leaves):
     """The scheduling of its request fails, not the callback and not the errback."""
 
     def request(self, response: Any) -> Any:
-        request = response.follow("/x")
-        if not self.mended:
-            request.meta["download_slot"] = Slot()
-        return request
+        slot = {} if self.settings["MENDED"] else {"download_slot": Slot()}
+        return response.follow("/x", meta=slot)
 
 
 class Slot:
     def __str__(self) -> str:
         raise ZeroDivisionError("no slot")
-
-
-class BreaksMended(Breaks):
-    mended = True
 
 
 class Start(Leaves):
@@ -74,29 +64,28 @@ class Start(Leaves):
         yield Request(request.url + "x", meta={"bloomdupe_delay": self.delay})
 
 
-class StartMended(Start):
-    mended = True
-
-
-class GivesReason(Leaves, HearsIdle):
+class GivesReason(Leaves, Listens):
     """Ends with a reason of its own when it is idle."""
 
-    mended = True
+    delay = 0
 
-    def idle(self) -> None:
+    def spider_idle(self) -> None:
         raise CloseSpider("all done")
 
 
 class WaitsForEver(Spider):
-    """Callbacks and pipelines wait, and then memory runs out.
+    """Callbacks and pipelines wait, and then memory runs out, until ``MENDED`` is set.
 
     What they wait for would come, but a crawl that has failed hands nothing out.
     """
 
     name = "waits_for_ever"
     custom_settings = {"ITEM_PIPELINES": {"spiders.ending.Waits": 100}}
-    fails = True
     waiting = PerRun(0)
+
+    @property
+    def fails(self) -> bool:
+        return not self.settings["MENDED"]
 
     async def start(self) -> Any:
         yield {"page": "start"}
@@ -131,10 +120,6 @@ class WaitsForEver(Spider):
         if self.fails:
             raise MemoryError
         yield {"page": response.url[-1]}
-
-
-class WaitsNoMore(WaitsForEver):
-    fails = False
 
 
 class Waits(OfCrawler):

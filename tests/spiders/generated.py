@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import scrapy
 from common import SITE, download, once, path_of
 from itemadapter import ItemAdapter
-from scrapy import Request, signals
+from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.exceptions import CloseSpider, DontCloseSpider, DropItem
 from scrapy.http import Response
 from scrapy.settings import BaseSettings
+from support.components import Listens
 from support.counters import PerRun
 from support.stops import durable, pause, stop_at, wanted
 from typing_extensions import Self
@@ -42,7 +42,7 @@ class Failed:
     part: str
 
 
-class Generated(scrapy.Spider):
+class Generated(Listens):
     """Follows the program in the setting ``PROGRAM``."""
 
     name = "generated"
@@ -65,14 +65,13 @@ class Generated(scrapy.Spider):
         spider.stock = not crawler.settings["ADDONS"]
         spider.rng = random.Random(run_number())
         spider.batches = [[step] for step in spider.program["bodies"].get("idle", [])]
-        crawler.signals.connect(spider.idle, signals.spider_idle)
         return spider
 
     async def start(self) -> AsyncIterator[Any]:
         async for output in self.work("start", None):
             yield output
 
-    def idle(self) -> None:
+    def spider_idle(self) -> None:
         if self.batches:
             engine: Any = self.crawler.engine
             for request in self.outputs("idle", self.batches.pop(0), None):

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any
 
-from scrapy import Request, Spider, signals
+from scrapy import Request, Spider
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.linkextractors import LinkExtractor
@@ -129,11 +129,7 @@ class Rewrite:
 class Listener(OfCrawler):
     """An extension that ignores some requests when they are scheduled."""
 
-    def __init__(self, crawler: Any) -> None:
-        super().__init__(crawler)
-        crawler.signals.connect(self.scheduled, signals.request_scheduled)
-
-    def scheduled(self, request: Request) -> None:
+    def request_scheduled(self, request: Request) -> None:
         self.crawler.stats.inc_value("heard")
         if request.url.endswith("2.html"):
             raise IgnoreRequest("by the listener")

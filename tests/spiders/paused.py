@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from scrapy import signals
 from scrapy.crawler import Crawler
 from support.components import OfCrawler
 
@@ -24,8 +23,7 @@ class Paused(OfCrawler):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._limit = crawler.settings.getint("PAUSED_AT")
-        crawler.signals.connect(self.check, signals.item_scraped)
 
-    def check(self, spider: Any) -> None:
+    def item_scraped(self, spider: Any) -> None:
         if spider.state["pages"] >= self._limit:
             self.crawler.engine.pause()

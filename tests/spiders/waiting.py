@@ -9,7 +9,7 @@ from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.exceptions import DontCloseSpider
-from support.components import HearsIdle
+from support.components import Listens
 from support.counters import PerRun
 
 from bloomdupe.frontier.frontier import Frontier
@@ -80,13 +80,13 @@ class Bad(Later):
         yield response.follow("/after", self.page, meta={"x": 1})
 
 
-class Idle(Later, HearsIdle):
+class Idle(Later, Listens):
     """Says when it is idle; feeds itself then."""
 
     name = "idle"
     fed = PerRun(False)
 
-    def idle(self) -> None:
+    def spider_idle(self) -> None:
         self.crawler.stats.inc_value("idle")
         if not self.fed:
             self.fed = True

@@ -6,9 +6,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from scrapy import Request, Spider, signals
+from scrapy import Request, Spider
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
+from support.components import Listens
 from support.stops import pause
 
 from spiders.follow import PutsOut
@@ -38,19 +39,13 @@ class All(Spider):
                 yield response.follow(href, meta=on(number))
 
 
-class Timed(All):
+class Timed(Listens, All):
     """Says when the downloader has sent the request for a page."""
 
     name = "timed"
     custom_settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1}
 
-    @classmethod
-    def from_crawler(cls, crawler: Any, *arguments: Any, **options: Any) -> Any:
-        spider = super().from_crawler(crawler, *arguments, **options)
-        crawler.signals.connect(spider.answered, signals.headers_received)
-        return spider
-
-    def answered(self, request: Request) -> None:
+    def headers_received(self, request: Request) -> None:
         slots = self.crawler.engine.downloader.slots  # type: ignore[union-attr]
         request.meta["asked"] = slots[request.meta["download_slot"]].lastseen
 
@@ -107,16 +102,10 @@ class InMemoryForLong(InMemory):
         yield {"page": self.number(response)}
 
 
-class FromATask(InTwoSteps):
+class FromATask(Listens, InTwoSteps):
     """A task beside the crawl has the second request."""
 
-    @classmethod
-    def from_crawler(cls, crawler: Any, *arguments: Any, **options: Any) -> Any:
-        spider = super().from_crawler(crawler, *arguments, **options)
-        crawler.signals.connect(spider.opened, signals.spider_opened)
-        return spider
-
-    def opened(self) -> None:
+    def spider_opened(self) -> None:
         deferred_from_coro(self.crawl_second())
 
     async def start(self) -> Any:

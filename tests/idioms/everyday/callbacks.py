@@ -8,30 +8,20 @@ from functools import partial
 from typing import Any
 
 import scrapy
-from common import SITE, item, path_of
+from common import SITE, Pages, Tree, item, path_of
 from scrapy.http import Response
 from support.stops import pause
 from table import idiom
 
 
 @idiom()
-class Plain(scrapy.Spider):
+class Plain(Tree):
     """A generator that yields an item and follows all links."""
-
-    name = "plain"
-    start_urls = [SITE + "/0"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        yield from response.follow_all(css="a")
 
 
 @idiom()
-class Lists(scrapy.Spider):
+class Lists(Pages):
     """Callbacks that return a list, a single item, or nothing."""
-
-    name = "lists"
-    start_urls = [SITE + "/star"]
 
     def parse(self, response: Response) -> list[Any]:
         return [item(response), *response.follow_all(css="a", callback=self.one)]
@@ -41,11 +31,8 @@ class Lists(scrapy.Spider):
 
 
 @idiom()
-class AsyncGenerator(scrapy.Spider):
+class AsyncGenerator(Tree):
     """An asynchronous generator that waits between its outputs."""
-
-    name = "async_generator"
-    start_urls = [SITE + "/0"]
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
         yield item(response, "before")
@@ -60,7 +47,6 @@ class AsyncGenerator(scrapy.Spider):
 class CbKwargs(scrapy.Spider):
     """Data passed on in cb_kwargs and meta."""
 
-    name = "cb_kwargs"
     start_urls = [SITE + "/chain/0"]
 
     def parse(self, response: Response, depth: int = 0) -> Iterator[Any]:
@@ -72,11 +58,8 @@ class CbKwargs(scrapy.Spider):
 
 
 @idiom()
-class ItemInParts(scrapy.Spider):
+class ItemInParts(Pages):
     """An item that is filled page by page, and passed on in cb_kwargs."""
-
-    name = "item_in_parts"
-    start_urls = [SITE + "/star"]
 
     def parse(self, response: Response) -> Iterator[Any]:
         for request in response.follow_all(css="a", callback=self.second):
@@ -97,11 +80,8 @@ class ItemInParts(scrapy.Spider):
 
 
 @idiom()
-class LambdaTree(scrapy.Spider):
+class LambdaTree(Tree):
     """Partial objects as callbacks, in a tree with links across."""
-
-    name = "lambda_tree"
-    start_urls = [SITE + "/0"]
 
     def parse(self, response: Response, note: str = "") -> Iterator[Any]:
         yield item(response)
@@ -110,18 +90,16 @@ class LambdaTree(scrapy.Spider):
 
 
 @idiom(repeats=1)  # the page that has the menu's requests
-class LambdaMenu(scrapy.Spider):
+class LambdaMenu(Tree):
     """Lambda callbacks of a menu, to which each page of a tree leads."""
 
-    name = "lambda_menu"
-    start_urls = [SITE + "/0"]
-
     def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        yield from response.follow_all(css="a")
+        yield from super().parse(response)
         for number in range(3):
-            link = f"/detail/{number}"
-            yield response.follow(link, lambda r, n=number: self.entry(r, n))
+            yield response.follow(f"/detail/{number}", self.callback(number))
+
+    def callback(self, number: int) -> Any:
+        return lambda response, n=number: self.entry(response, n)
 
     def entry(self, response: Response, number: int) -> Iterator[Any]:
         yield item(response, number)
@@ -135,7 +113,6 @@ class LambdaMenu(scrapy.Spider):
 class NestedCallbacks(scrapy.Spider):
     """Functions in a method that are callbacks, and refer to each other."""
 
-    name = "nested_callbacks"
     start_urls = [SITE + "/chain/0"]
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
@@ -159,11 +136,8 @@ class NestedCallbacks(scrapy.Spider):
 
 
 @idiom(repeats=None)
-class MemoryTree(scrapy.Spider):
+class MemoryTree(Tree):
     """Partial objects that have a response, in a tree with links across."""
-
-    name = "memory_tree"
-    start_urls = [SITE + "/0"]
 
     def parse(self, response: Response, _: Any = None) -> Iterator[Any]:
         yield item(response)
@@ -172,33 +146,16 @@ class MemoryTree(scrapy.Spider):
 
 
 @idiom(repeats=None)
-class MemoryMenu(scrapy.Spider):
+class MemoryMenu(LambdaMenu):
     """Lambda callbacks that have a list, to which each page of a tree leads."""
 
-    name = "memory_menu"
-    start_urls = [SITE + "/0"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        yield from response.follow_all(css="a")
-        for number in range(3):
-            link = f"/detail/{number}"
-            yield response.follow(link, lambda r, n=[number]: self.entry(r, n))
-
-    def entry(self, response: Response, numbers: list[int]) -> Iterator[Any]:
-        yield item(response, numbers[0])
-        yield response.follow("/detail/9", self.below)
-
-    def below(self, response: Response) -> Iterator[Any]:
-        yield item(response, "below")
+    def callback(self, number: int) -> Any:
+        return lambda response, n=[number]: self.entry(response, n[0])
 
 
 @idiom(repeats=None)
-class MemoryGathers(scrapy.Spider):
+class MemoryGathers(Pages):
     """Callbacks that fill one list; the last yields an item of all."""
-
-    name = "memory_gathers"
-    start_urls = [SITE + "/star"]
 
     def parse(self, response: Response) -> Iterator[Any]:
         found: list[str] = []
@@ -213,11 +170,8 @@ class MemoryGathers(scrapy.Spider):
 
 
 @idiom(repeats=None)
-class MemoryFails(scrapy.Spider):
+class MemoryFails(Pages):
     """Lambda callbacks that have a response, of pages that move or fail at first."""
-
-    name = "memory_fails"
-    start_urls = [SITE + "/star"]
 
     def parse(self, response: Response) -> Iterator[Any]:
         for number in range(4):
@@ -247,7 +201,6 @@ class Remark:
 class ObjectMeta(scrapy.Spider):
     """An object in meta that msgpack cannot store, in a chain."""
 
-    name = "object_meta"
     start_urls = [SITE + "/chain/0"]
 
     def parse(self, response: Response) -> Iterator[Any]:
@@ -266,7 +219,6 @@ class Note:
 class DataclassMeta(scrapy.Spider):
     """A dataclass in meta, in a chain; its text goes on into the items."""
 
-    name = "dataclass_meta"
     start_urls = [SITE + "/chain/0"]
 
     def parse(self, response: Response) -> Iterator[Any]:

@@ -6,21 +6,21 @@ import itertools
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import scrapy
-from common import SITE, Tree, download, item, path_of
+from common import SITE, Pages, Tree, download, item, path_of
 from scrapy import Request
-from scrapy.crawler import Crawler
 from scrapy.http import HtmlResponse, Response
+from support.components import OfCrawler
 from support.stops import moment
 from table import idiom
 
-HERE = "everyday.downloader_middlewares"
+
+def middleware(name: str, order: int = 100) -> dict[str, Any]:
+    """Return the settings with a middleware of this module."""
+    return {"DOWNLOADER_MIDDLEWARES": {f"{__name__}.{name}": order}}
 
 
-class TwoParts(scrapy.Spider):
+class TwoParts(Pages):
     """A page with a callback that is stopped between two items."""
-
-    start_urls = [SITE + "/star"]
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
         yield item(response, 1)
@@ -36,11 +36,9 @@ class Answers:
         return None
 
 
-@idiom(settings={"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Answers": 100}})
-class WithResponse(Tree):
+@idiom(settings=middleware("Answers"))
+class AnswersResponse(Tree):
     """process_request() answers with a response of its own."""
-
-    name = "answers_response"
 
 
 class Elsewhere:
@@ -50,11 +48,9 @@ class Elsewhere:
         return None
 
 
-@idiom(settings={"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Elsewhere": 100}})
-class WithRequest(Tree):
+@idiom(settings=middleware("Elsewhere"))
+class AnswersRequest(Tree):
     """process_request() answers with another request."""
-
-    name = "answers_request"
 
 
 class Later:
@@ -64,11 +60,9 @@ class Later:
         return response
 
 
-@idiom(settings={"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Later": 100}}, repeats=4)
-class ResponseToRequest(Tree):
+@idiom(settings=middleware("Later"), repeats=4)
+class AnswersAgain(Tree):
     """process_response() answers with a request for the same page."""
-
-    name = "answers_again"
 
 
 class Repair:
@@ -79,17 +73,9 @@ class Repair:
         return HtmlResponse(request.url, body=b"instead", request=request)
 
 
-@idiom(
-    settings={
-        "DOWNLOADER_MIDDLEWARES": {f"{HERE}.Repair": 900},
-        "RETRY_ENABLED": False,
-    },
-)
-class ExceptionTo(scrapy.Spider):
+@idiom(settings={**middleware("Repair", 900), "RETRY_ENABLED": False})
+class AnswersException(Pages):
     """process_exception() answers with a response or a request."""
-
-    name = "answers_exception"
-    start_urls = [SITE + "/star"]
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response)
@@ -102,25 +88,13 @@ class Copy:
         return response.replace(request=request.copy())
 
 
-@idiom(
-    settings={"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Copy": 10}},
-    moments=("half",),
-)
+@idiom(settings=middleware("Copy", 10), moments=("half",))
 class CopiedRequest(TwoParts):
     """A response that carries a copy of its request."""
 
-    name = "copied_request"
 
-
-class Inline:
+class Inline(OfCrawler):
     """Has another request downloaded instead, as proxies and renderers do."""
-
-    def __init__(self, crawler: Crawler) -> None:
-        self.crawler = crawler
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Inline:
-        return cls(crawler)
 
     async def process_request(self, request: Request, **_: Any) -> Any:
         if "inline" in request.meta:
@@ -129,14 +103,9 @@ class Inline:
         return await download(self.crawler, other)
 
 
-@idiom(
-    settings={"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Inline": 10}},
-    moments=("half",),
-)
+@idiom(settings=middleware("Inline", 10), moments=("half",))
 class InlineRequest(TwoParts):
     """A response that carries the request that was downloaded instead."""
-
-    name = "inline_request"
 
 
 class Slots:
@@ -148,13 +117,6 @@ class Slots:
         request.meta.setdefault("download_slot", f"proxy{next(self.numbers) % 5}")
 
 
-@idiom(
-    settings={
-        "DOWNLOADER_MIDDLEWARES": {f"{HERE}.Slots": 610},
-        "DOWNLOAD_DELAY": 0.02,
-    },
-)
+@idiom(settings={**middleware("Slots", 610), "DOWNLOAD_DELAY": 0.02})
 class RotatingSlots(Tree):
     """A downloader middleware that sets the slot of each request, with a delay."""
-
-    name = "rotating_slots"

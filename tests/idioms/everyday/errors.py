@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import scrapy
-from common import SITE, item, path_of
+from common import SITE, Pages, Tree, item, path_of
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
@@ -15,26 +15,18 @@ from twisted.python.failure import Failure
 
 
 @idiom()
-class ErrbackYields(scrapy.Spider):
+class ErrbackYields(Pages):
     """An errback yields an item and a request."""
-
-    name = "errback_yields"
-    start_urls = [SITE + "/star"]
 
     def parse(self, response: Response) -> Iterator[Any]:
         for number in range(8):
-            yield response.follow(
-                f"/missing/{number}", self.parse_detail, errback=self.failed
-            )
+            link = f"/missing/{number}"
+            yield response.follow(link, self.page, errback=self.failed)
 
     def failed(self, failure: Failure) -> Iterator[Any]:
         response: Any = failure.value.response  # type: ignore[union-attr]
         yield item(response, "missing")
-        url = response.url.replace("missing", "detail")
-        yield scrapy.Request(url, self.parse_detail)
-
-    def parse_detail(self, response: Response) -> Iterator[Any]:
-        yield item(response)
+        yield scrapy.Request(response.url.replace("missing", "detail"), self.page)
 
 
 class RaisesOnTheWay:
@@ -50,14 +42,9 @@ class RaisesOnTheWay:
         return response
 
 
-@idiom(
-    settings={"DOWNLOADER_MIDDLEWARES": {"everyday.errors.RaisesOnTheWay": 100}},
-)
-class Ignored(scrapy.Spider):
+@idiom(settings={"DOWNLOADER_MIDDLEWARES": {f"{__name__}.RaisesOnTheWay": 100}})
+class Ignored(Tree):
     """Downloader middlewares that raise IgnoreRequest, with and without errback."""
-
-    name = "ignored"
-    start_urls = [SITE + "/0"]
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response)

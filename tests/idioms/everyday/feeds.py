@@ -5,82 +5,62 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import scrapy
-from common import SITE, Tree, item
+from common import SITE, Pages, Tree, item
 from scrapy.http import Response
 from table import idiom
+
+
+def feeds(name: str, **options: Any) -> dict[str, Any]:
+    """Return feeds of JSON lines and CSV, the names of which differ in the suffix."""
+    return {
+        name.replace("*", suffix): {"format": kind, **options}
+        for suffix, kind in (("jsonl", "jsonlines"), ("csv", "csv"))
+    }
+
+
+def batches(size: int) -> dict[str, Any]:
+    """Return the settings of feeds with so many items in a file."""
+    return {
+        "FEEDS": feeds("out/%(batch_id)d.*"),
+        "FEED_EXPORT_BATCH_ITEM_COUNT": size,
+    }
+
+
+GZIP = {"postprocessing": ["scrapy.extensions.postprocessing.GzipPlugin"]}
 
 
 @idiom(settings={"FEEDS": {}}, arguments=("-o", "o.jsonl", "-o", "o.csv"))
 class Append(Tree):
     """-o, twice."""
 
-    name = "append"
-
 
 @idiom(settings={"FEEDS": {}}, arguments=("-O", "o.jsonl", "-O", "o.csv"))
 class Overwrite(Tree):
     """-O, twice."""
 
-    name = "overwrite"
 
-
-@idiom(
-    settings={
-        "FEEDS": {
-            "out/%(batch_id)d.jsonl": {"format": "jsonlines"},
-            "out/%(batch_id)d.csv": {"format": "csv"},
-        },
-        "FEED_EXPORT_BATCH_ITEM_COUNT": 4,
-    },
-)
+@idiom(settings=batches(4))
 class Batches(Tree):
     """A file for every four items."""
 
-    name = "batches"
 
-
-@idiom(
-    settings={
-        "FEEDS": {
-            "out/%(batch_id)d.jsonl": {"format": "jsonlines"},
-            "out/%(batch_id)d.csv": {"format": "csv"},
-        },
-        "FEED_EXPORT_BATCH_ITEM_COUNT": 1,
-    },
-)
-class OneAPiece(scrapy.Spider):
+@idiom(settings=batches(1))
+class OneAPiece(Pages):
     """A file for every item, and many items from one page."""
-
-    name = "one_a_piece"
-    start_urls = [SITE + "/star"]
 
     def parse(self, response: Response) -> Iterator[Any]:
         for number in range(40):
             yield item(response, number)
 
 
-def compressed(**options: Any) -> dict[str, Any]:
-    """Feeds of JSON lines and CSV, both compressed."""
-    plugin = "scrapy.extensions.postprocessing.GzipPlugin"
-    return {
-        f"items.{name}.gz": {"format": kind, "postprocessing": [plugin], **options}
-        for name, kind in (("jsonl", "jsonlines"), ("csv", "csv"))
-    }
-
-
-@idiom(settings={"FEEDS": compressed(overwrite=True)})
+@idiom(settings={"FEEDS": feeds("items.*.gz", **GZIP, overwrite=True)})
 class Compressed(Tree):
     """Compressed feeds, of which little is written before the end."""
 
-    name = "compressed"
 
-
-@idiom(settings={"FEEDS": compressed()})
+@idiom(settings={"FEEDS": feeds("items.*.gz", **GZIP)})
 class CompressedBlocks(Tree):
     """Compressed feeds of items so long that a few of them make up a block."""
-
-    name = "compressed_blocks"
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response, "x" * 20_000)
@@ -91,8 +71,6 @@ class CompressedBlocks(Tree):
 class Columns(Tree):
     """The first item decides on the columns."""
 
-    name = "columns"
-
     def parse(self, response: Response) -> Iterator[Any]:
         yield {**item(response), "size": len(response.body)}
         yield from response.follow_all(css="a")
@@ -102,12 +80,8 @@ class Columns(Tree):
 class CustomSettings(Tree):
     """custom_settings with feeds, limits and a pipeline of the spider's own."""
 
-    name = "custom_settings"
     custom_settings = {
-        "FEEDS": {
-            "own/items.jsonl": {"format": "jsonlines", "fields": ["page"]},
-            "own/items.csv": {"format": "csv", "fields": ["page"]},
-        },
+        "FEEDS": feeds("own/items.*", fields=["page"]),
         "DEPTH_LIMIT": 2,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 2,
         "ITEM_PIPELINES": {"everyday.pipelines.Wait": 1, "recorder.Recorder": 1000},
@@ -115,10 +89,9 @@ class CustomSettings(Tree):
 
 
 @idiom()
-class Large(scrapy.Spider):
+class Large(Pages):
     """Pages with many items of some length."""
 
-    name = "large"
     start_urls = [f"{SITE}/detail/{number}" for number in range(6)]
 
     def parse(self, response: Response) -> Iterator[Any]:
@@ -127,10 +100,9 @@ class Large(scrapy.Spider):
 
 
 @idiom()
-class Unlike(scrapy.Spider):
+class Alike(Pages):
     """Items that are alike to the letter: each counts."""
 
-    name = "alike"
     start_urls = [f"{SITE}/detail/{number}" for number in range(10)]
 
     def parse(self, response: Response) -> Iterator[Any]:

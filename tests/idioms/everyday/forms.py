@@ -17,16 +17,13 @@ from table import idiom
 class Forms(scrapy.Spider):
     """FormRequest with the hidden token of each form, without cookies."""
 
-    name = "forms"
     start_urls = [f"{SITE}/form/{number}" for number in range(8)]
 
     def parse(self, response: Response) -> Iterator[Any]:
         token = response.css("input[name=token]::attr(value)").get("")
-        yield FormRequest(
-            response.urljoin("/echo"),
-            formdata={"token": token, "q": "search"},
-            callback=self.parse_answer,
-        )
+        data = {"token": token, "q": "search"}
+        echo = response.urljoin("/echo")
+        yield FormRequest(echo, formdata=data, callback=self.parse_answer)
 
     def parse_answer(self, response: Any) -> Iterator[Any]:
         yield item(response, response.json()["body"])
@@ -35,8 +32,6 @@ class Forms(scrapy.Spider):
 @idiom()
 class Json(scrapy.Spider):
     """JsonRequest for the pages of an interface, until it says that it was all."""
-
-    name = "json"
 
     async def start(self) -> AsyncIterator[Any]:
         yield self.page(0)
@@ -52,10 +47,9 @@ class Json(scrapy.Spider):
 
 
 @idiom(moments=("logged in",))
-class CookieJars(scrapy.Spider):
+class Cookiejars(scrapy.Spider):
     """Several sessions, each with a cookiejar of its own in meta."""
 
-    name = "cookiejars"
     logged_in = PerRun(0)
 
     async def start(self) -> AsyncIterator[Any]:
@@ -83,8 +77,6 @@ class CookieJars(scrapy.Spider):
 @idiom(moments=("logged in",))
 class Login(scrapy.Spider):
     """A login first; all other pages need its cookie."""
-
-    name = "login"
 
     async def start(self) -> AsyncIterator[Any]:
         yield scrapy.Request(SITE + "/login?name=somebody")

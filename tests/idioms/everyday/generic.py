@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from common import SITE, item
+from common import SITE, Pages, item
 from scrapy.http import Response
 from scrapy.linkextractors import LinkExtractor
-from scrapy.spiders import (
-    CrawlSpider,
-    Rule,
-    SitemapSpider,
-    XMLFeedSpider,
-)
+from scrapy.spiders import CrawlSpider, Rule, SitemapSpider, XMLFeedSpider
 from table import idiom
 
 from bloomdupe import new_links
@@ -23,7 +18,6 @@ from bloomdupe import new_links
 class Rules(CrawlSpider):
     """CrawlSpider: all links are followed, and some are items as well."""
 
-    name = "rules"
     start_urls = [SITE + "/0"]
     rules = (
         Rule(LinkExtractor(allow=r"/[1-4]$")),
@@ -38,7 +32,6 @@ class Rules(CrawlSpider):
 class RulesNewLinks(CrawlSpider):
     """CrawlSpider with a process_links that leaves out known links."""
 
-    name = "rules_new_links"
     start_urls = [SITE + "/0"]
     rules = (
         Rule(
@@ -64,7 +57,6 @@ class RulesNewLinks(CrawlSpider):
 class SitemapIndex(SitemapSpider):
     """SitemapSpider with an index, and rules."""
 
-    name = "sitemap_index"
     sitemap_urls = [SITE + "/sitemap_index.xml"]
     sitemap_rules = [("/detail/1", "parse_one"), ("/detail/", "parse_other")]
 
@@ -76,17 +68,13 @@ class SitemapIndex(SitemapSpider):
 
 
 @idiom()
-class XmlFeed(XMLFeedSpider):
+class XmlFeed(XMLFeedSpider, Pages):
     """XMLFeedSpider: items and requests for the nodes of a feed."""
 
-    name = "xml_feed"
     start_urls = [SITE + "/feed.xml"]
     itertag = "item"
 
     def parse_node(self, response: Response, selector: Any) -> Iterator[Any]:
         number = selector.css("id::text").get()
         yield item(response, number)
-        yield response.follow(f"/detail/{number}", self.parse_detail)
-
-    def parse_detail(self, response: Response) -> Iterator[Any]:
-        yield item(response)
+        yield response.follow(f"/detail/{number}", self.page)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import scrapy
-from common import SITE, Tree, item
+from common import SITE, Pages, Tree
 from scrapy.http import Response
 from table import idiom
 
@@ -21,22 +20,16 @@ from table import idiom
 class BreadthFirst(Tree):
     """Breadth first, as Scrapy's documentation has it."""
 
-    name = "breadth_first"
-
 
 @idiom(settings={"DOWNLOAD_DELAY": 0.01, "AUTOTHROTTLE_ENABLED": True})
-class Throttled(scrapy.Spider):
+class Throttled(Pages):
     """AutoThrottle."""
 
-    name = "throttled"
     start_urls = [f"{SITE}/detail/{number}" for number in range(6)]
     custom_settings = {
         "AUTOTHROTTLE_START_DELAY": 0.01,
         "AUTOTHROTTLE_MAX_DELAY": 0.02,
     }
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
 
 
 # Of several requests that wait for robots.txt, Scrapy 2.19 tells one what is in it.
@@ -44,14 +37,10 @@ class Throttled(scrapy.Spider):
 class Robots(Tree):
     """ROBOTSTXT_OBEY, with a page that is not allowed."""
 
-    name = "robots"
-
 
 @idiom()
 class State(Tree):
     """Counts in spider.state, and says so in each item."""
-
-    name = "state"
 
     def parse(self, response: Response) -> Iterator[Any]:
         state = self.__dict__.setdefault("state", {})

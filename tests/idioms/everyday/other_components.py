@@ -12,19 +12,13 @@ from pathlib import Path
 from typing import IO, Any
 
 import scrapy
-from common import SITE, item
-from scrapy import signals
-from scrapy.crawler import Crawler
+from common import Tree, item
 from scrapy.exporters import CsvItemExporter
 from scrapy.extensions.feedexport import ItemFilter
 from scrapy.http import Request, Response
 from support.components import OfCrawler
 from support.stops import call, pause
 from table import idiom
-
-from bloomdupe.signals import checkpoint
-
-HERE = "everyday.other_components"
 
 
 class Plugin:
@@ -86,14 +80,10 @@ class Pipeline:
 class Receivers(OfCrawler):
     """An extension that listens to signals."""
 
-    def __init__(self, crawler: Crawler) -> None:
-        super().__init__(crawler)
-        for signal in (checkpoint, signals.request_scheduled, signals.spider_closed):
-            crawler.signals.connect(self.receive, signal)
-        crawler.signals.connect(self.item_scraped, signals.item_scraped)
-
-    def receive(self) -> None:
+    def checkpoint(self) -> None:
         call("receiver")
+
+    request_scheduled = spider_closed = checkpoint
 
     async def item_scraped(self) -> None:
         await pause(0)
@@ -119,32 +109,29 @@ class DownloaderMiddleware:
 
 @idiom(
     settings={
-        "DOWNLOADER_MIDDLEWARES": {f"{HERE}.DownloaderMiddleware": 300},
+        "DOWNLOADER_MIDDLEWARES": {f"{__name__}.DownloaderMiddleware": 300},
         # Before the feed exporter, so that it sees their changes.
-        "EXTENSIONS": {f"{HERE}.Receivers": -5},
+        "EXTENSIONS": {f"{__name__}.Receivers": -5},
         "FEEDS": {
             "items.jsonl.gz": {
                 "format": "jsonlines",
-                "item_filter": f"{HERE}.Filter",
+                "item_filter": f"{__name__}.Filter",
                 "postprocessing": ["scrapy.extensions.postprocessing.GzipPlugin"],
             },
             "kept:///items.csv": {
                 "format": "table",
                 "overwrite": True,
-                "postprocessing": [f"{HERE}.Plugin"],
+                "postprocessing": [f"{__name__}.Plugin"],
             },
         },
-        "FEED_EXPORTERS": {"table": f"{HERE}.Table"},
-        "FEED_STORAGES": {"kept": f"{HERE}.Storage"},
-        "ITEM_PIPELINES": {f"{HERE}.Pipeline": 100},
-        "SPIDER_MIDDLEWARES": {f"{HERE}.SpiderMiddleware": 300},
+        "FEED_EXPORTERS": {"table": f"{__name__}.Table"},
+        "FEED_STORAGES": {"kept": f"{__name__}.Storage"},
+        "ITEM_PIPELINES": {f"{__name__}.Pipeline": 100},
+        "SPIDER_MIDDLEWARES": {f"{__name__}.SpiderMiddleware": 300},
     },
 )
-class OtherComponents(scrapy.Spider):
+class OtherComponents(Tree):
     """Plugins, exporters, a storage, a pipeline, receivers, third-party middlewares."""
-
-    name = "other_components"
-    start_urls = [SITE + "/0"]
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response, "one")

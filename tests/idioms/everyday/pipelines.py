@@ -8,23 +8,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import common
 import scrapy
-from common import SITE, download, item
+from common import SITE, Pages, download, item
 from itemadapter import ItemAdapter
 from itemloaders.processors import TakeFirst
-from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.loader import ItemLoader
+from support.components import OfCrawler
 from support.stops import limit_files, pause, wanted
 from table import idiom
 
-HERE = "everyday.pipelines"
+
+def pipelines(**orders: int) -> dict[str, Any]:
+    """Return the settings with pipelines of this module."""
+    return {"ITEM_PIPELINES": {f"{__name__}.{n}": order for n, order in orders.items()}}
 
 
-class Tree(scrapy.Spider):
-    """Yields an item for each page and follows all links, like most spiders here."""
-
-    start_urls = [SITE + "/0"]
+class Tree(common.Tree):
+    """Yields a second item for each page when it has followed the links."""
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response, "one")
@@ -44,21 +46,12 @@ class Add:
         return item
 
 
-@idiom(settings={"ITEM_PIPELINES": {f"{HERE}.Add": 100, f"{HERE}.Wait": 200}})
+@idiom(settings=pipelines(Add=100, Wait=200))
 class Adds(Tree):
     """A pipeline that adds to a field, before a pipeline that waits."""
 
-    name = "adds"
 
-
-class Fetch:
-    def __init__(self, crawler: Crawler) -> None:
-        self.crawler = crawler
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Fetch:
-        return cls(crawler)
-
+class Fetch(OfCrawler):
     async def process_item(self, item: Any, *_: Any) -> Any:
         url = f"{SITE}/detail{item['page']}?{item['part']}"
         response = await download(self.crawler, scrapy.Request(url))
@@ -66,11 +59,9 @@ class Fetch:
         return item
 
 
-@idiom(settings={"ITEM_PIPELINES": {f"{HERE}.Fetch": 100}}, asks=2)
+@idiom(settings=pipelines(Fetch=100), asks=2)
 class Fetches(Tree):
     """A pipeline that downloads something for each item."""
-
-    name = "fetches"
 
 
 class OldStyle:
@@ -84,11 +75,9 @@ class OldStyle:
         return deferLater(loop, 0.01, lambda: item)
 
 
-@idiom(settings={"ITEM_PIPELINES": {f"{HERE}.OldStyle": 100}})
+@idiom(settings=pipelines(OldStyle=100))
 class Deferreds(Tree):
     """A pipeline that returns Deferreds."""
-
-    name = "deferreds"
 
 
 # Kinds of items
@@ -105,11 +94,17 @@ class PageItem(scrapy.Item):
     part = scrapy.Field(output_processor=TakeFirst())
 
 
-@idiom(settings={"ITEM_PIPELINES": {f"{HERE}.Wait2": 100}})
+class SaysSeen:
+    async def process_item(self, item: Any, *_: Any) -> Any:
+        await pause(0.002)
+        adapter = ItemAdapter(item)
+        adapter["part"] = f"{adapter.get('part')} seen"
+        return item
+
+
+@idiom(settings=pipelines(SaysSeen=100))
 class Kinds(Tree):
     """Dataclasses, Items and dictionaries, some of them from an ItemLoader."""
-
-    name = "kinds"
 
     def parse(self, response: Response) -> Iterator[Any]:
         found = item(response)
@@ -119,14 +114,6 @@ class Kinds(Tree):
         loader.add_css("part", "p::text")
         yield loader.load_item()
         yield from response.follow_all(css="a")
-
-
-class Wait2:
-    async def process_item(self, item: Any, *_: Any) -> Any:
-        await pause(0.002)
-        adapter = ItemAdapter(item)
-        adapter["part"] = f"{adapter.get('part')} seen"
-        return item
 
 
 # Media
@@ -147,44 +134,30 @@ class Digest:
 MEDIA = {
     "ITEM_PIPELINES": {
         "scrapy.pipelines.files.FilesPipeline": 100,
-        f"{HERE}.Digest": 200,
+        f"{__name__}.Digest": 200,
     },
     "FILES_STORE": "files",
 }
 
 
 @idiom(settings=MEDIA, asks=2)
-class Files(scrapy.Spider):
+class Files(Pages):
     """FilesPipeline: two files for each item, some of them for several."""
-
-    name = "files"
-    start_urls = [SITE + "/star"]
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield from response.follow_all(css="a", callback=self.parse_detail)
 
     def parse_detail(self, response: Response) -> Iterator[Any]:
         number = int(response.url.rpartition("/")[2])
-        found = item(response)
-        found["file_urls"] = [f"{SITE}/file/{number}", f"{SITE}/file/{number // 4}"]
-        yield found
+        files = [f"{SITE}/file/{number}", f"{SITE}/file/{number // 4}"]
+        yield {**item(response), "file_urls": files}
 
 
-@idiom(
-    settings=MEDIA,
-    moments=("torn",),
-    asks=1,
-    said_instead="full/",
-)
-class TornFile(scrapy.Spider):
+@idiom(settings=MEDIA, moments=("torn",), asks=1, said_instead="full/")
+class TornFile(Pages):
     """FilesPipeline, stopped while it writes a file."""
-
-    name = "torn_file"
-    start_urls = [SITE + "/star"]
 
     def parse(self, response: Response) -> Iterator[Any]:
         if wanted("torn"):
             limit_files("torn", 1 << 10)
-        found = item(response)
-        found["file_urls"] = [SITE + "/file/1"]
-        yield found
+        yield {**item(response), "file_urls": [SITE + "/file/1"]}

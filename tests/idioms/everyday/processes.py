@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import scrapy
-from common import SITE, item
+from common import SITE, Tree, item
 from scrapy.http import Response
 from table import idiom
 
+from everyday.feeds import feeds
 
-class First(scrapy.Spider):
+
+class First(Tree):
     """A spider of a process that has two."""
 
     name = "first_of_two"
-    start_urls = [SITE + "/0"]
-    custom_settings = {
-        "JOBDIR": "job/first",
-        "FEEDS": {"1.jsonl": {"format": "jsonlines"}, "1.csv": {"format": "csv"}},
-    }
+    custom_settings = {"JOBDIR": "job/first", "FEEDS": feeds("1.*")}
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response, "first")
@@ -31,21 +28,14 @@ class Second(First):
 
     name = "second_of_two"
     start_urls = [SITE + "/chain/0"]
-    custom_settings = {
-        "JOBDIR": "job/second",
-        "FEEDS": {"2.jsonl": {"format": "jsonlines"}, "2.csv": {"format": "csv"}},
-    }
+    custom_settings = {"JOBDIR": "job/second", "FEEDS": feeds("2.*")}
 
 
 @idiom(script="two_script.py", repeats=8)
 class Two(First):
     """Two crawlers at a time in one process, each with its own JOBDIR."""
 
-    name = "two"
-
 
 @idiom(script="in_turn_script.py", repeats=8)
 class InTurn(First):
     """Two crawlers in one process, one after the other."""
-
-    name = "in_turn"

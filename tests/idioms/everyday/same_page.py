@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import scrapy
-from common import SITE, item
+from common import SITE, Pages, item
 from scrapy.http import FormRequest, Response
 from support.counters import PerRun
 from support.stops import moment
@@ -14,42 +14,34 @@ from table import idiom
 
 
 @idiom(moments=("child done",), asks=1)
-class DetailChild(scrapy.Spider):
+class DetailChild(Pages):
     """A child with dont_filter that is done while its parent still works."""
 
-    name = "detail_child"
-    start_urls = [SITE + "/star"]
     done = PerRun(False)
+    when = "child done"
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
-        yield response.follow("/detail/1", self.parse_child, dont_filter=True)
-        await moment(self, "child done", lambda: self.done)
+        yield response.follow("/detail/1", self.child, dont_filter=True)
+        await moment(self, self.when, lambda: self.done)
         yield item(response)
 
-    def parse_child(self, response: Response) -> Iterator[Any]:
+    def child(self, response: Response) -> Any:
         yield item(response)
         self.done = True
 
 
 @idiom(moments=("grandchild done",), asks=2)
-class Grandchild(scrapy.Spider):
+class Grandchild(DetailChild):
     """A child with dont_filter has a child of its own, and both parents work on."""
 
-    name = "grandchild"
-    start_urls = [SITE + "/star"]
-    done = PerRun(False)
+    when = "grandchild done"
 
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        yield response.follow("/detail/1", self.parse_child, dont_filter=True)
-        await moment(self, "grandchild done", lambda: self.done)
+    async def child(self, response: Response) -> AsyncIterator[Any]:
+        yield response.follow("/detail/2", self.grandchild, dont_filter=True)
+        await moment(self, self.when, lambda: self.done)
         yield item(response)
 
-    async def parse_child(self, response: Response) -> AsyncIterator[Any]:
-        yield response.follow("/detail/2", self.parse_grandchild, dont_filter=True)
-        await moment(self, "grandchild done", lambda: self.done)
-        yield item(response)
-
-    def parse_grandchild(self, response: Response) -> Iterator[Any]:
+    def grandchild(self, response: Response) -> Iterator[Any]:
         yield item(response)
         self.done = True
 
@@ -58,7 +50,6 @@ class Grandchild(scrapy.Spider):
 class Poll(scrapy.Spider):
     """The same page, asked for with dont_filter until it is ready."""
 
-    name = "poll"
     start_urls = [f"{SITE}/poll/{number}" for number in range(8)]
 
     def parse(self, response: Any) -> Iterator[Any]:
@@ -72,7 +63,6 @@ class Poll(scrapy.Spider):
 class PollAndWait(scrapy.Spider):
     """A callback polls its own page, and works on when the last answer is there."""
 
-    name = "poll_and_wait"
     start_urls = [SITE + "/poll/1"]
     ready = PerRun(False)
 
@@ -94,8 +84,6 @@ class PollAndWait(scrapy.Spider):
 class PostFlow(scrapy.Spider):
     """POST after POST to the same URL, each with data of the last answer."""
 
-    name = "post_flow"
-
     async def start(self) -> AsyncIterator[Any]:
         for flow in "abcde":
             yield self.step(flow, 0)
@@ -115,11 +103,8 @@ class PostFlow(scrapy.Spider):
 
 
 @idiom(raises=True)
-class SameObjectLater(scrapy.Spider):
+class SameObjectLater(Pages):
     """A callback yields the request again that it answers, as the same object."""
-
-    name = "same_object_later"
-    start_urls = [SITE + "/star"]
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield response.follow("/detail/1", self.parse_again, dont_filter=True)
@@ -138,7 +123,6 @@ class SameObjectLater(scrapy.Spider):
 class RetryUnderWay(scrapy.Spider):
     """A retry is stored when its page is stopped in its callback."""
 
-    name = "retry_under_way"
     start_urls = [SITE + "/flaky/1"]
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
@@ -148,23 +132,17 @@ class RetryUnderWay(scrapy.Spider):
 
 
 @idiom()
-class MetaRefresh(scrapy.Spider):
+class MetaRefresh(Pages):
     """Redirects in the page itself."""
 
-    name = "meta_refresh"
     start_urls = [f"{SITE}/refresh/{number}" for number in range(8)]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
 
 
 @idiom()
-class Statuses(scrapy.Spider):
+class Statuses(Pages):
     """handle_httpstatus_list: pages that are missing are items, too."""
 
-    name = "statuses"
     handle_httpstatus_list = [404]
-    start_urls = [SITE + "/star"]
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response, response.status)

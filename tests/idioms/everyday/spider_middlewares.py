@@ -11,7 +11,10 @@ from scrapy.http import Response
 from support.stops import pause
 from table import idiom
 
-HERE = "everyday.spider_middlewares"
+
+def middleware(name: str, order: int = 100) -> dict[str, Any]:
+    """Return the settings with a middleware of this module."""
+    return {"SPIDER_MIDDLEWARES": {f"{__name__}.{name}": order}}
 
 
 class Both:
@@ -42,11 +45,9 @@ class Add(Both):
         return [output, {**output, "part": "added"}, scrapy.Request(url)]
 
 
-@idiom(settings={"SPIDER_MIDDLEWARES": {f"{HERE}.Add": 100}})
-class Adds(Tree):
+@idiom(settings=middleware("Add"))
+class MiddlewareAdds(Tree):
     """A spider middleware that adds an item and a request to each item."""
-
-    name = "middleware_adds"
 
 
 class TakeAway(Both):
@@ -56,11 +57,9 @@ class TakeAway(Both):
         return [] if response.url.endswith("5") else [output]
 
 
-@idiom(settings={"SPIDER_MIDDLEWARES": {f"{HERE}.TakeAway": 100}})
-class TakesAway(Tree):
+@idiom(settings=middleware("TakeAway"))
+class MiddlewareTakesAway(Tree):
     """A spider middleware that takes away items and requests."""
-
-    name = "middleware_takes_away"
 
 
 class Replace(Both):
@@ -71,11 +70,9 @@ class Replace(Both):
         return [output]
 
 
-@idiom(settings={"SPIDER_MIDDLEWARES": {f"{HERE}.Replace": 100}})
-class Replaces(Tree):
+@idiom(settings=middleware("Replace"))
+class MiddlewareReplaces(Tree):
     """A spider middleware that puts another request in the place of each."""
-
-    name = "middleware_replaces"
 
 
 class Starts:
@@ -90,11 +87,9 @@ class Starts:
         yield {"page": "middleware", "part": "start"}
 
 
-@idiom(settings={"SPIDER_MIDDLEWARES": {f"{HERE}.Starts": 100}})
-class AddsStarts(Tree):
+@idiom(settings=middleware("Starts"))
+class MiddlewareStarts(Tree):
     """A spider middleware that yields more in process_start()."""
-
-    name = "middleware_starts"
 
 
 class Rescue:
@@ -105,11 +100,9 @@ class Rescue:
         return [found, scrapy.Request(SITE + "/detail/9")]
 
 
-@idiom(settings={"SPIDER_MIDDLEWARES": {f"{HERE}.Rescue": 100}})
-class Rescued(Tree):
+@idiom(settings=middleware("Rescue"))
+class MiddlewareRescues(Tree):
     """process_spider_exception() yields instead of a callback that raised."""
-
-    name = "middleware_rescues"
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield from super().parse(response)
@@ -123,11 +116,9 @@ class Refuse:
             raise ValueError("not for the spider")
 
 
-@idiom(settings={"SPIDER_MIDDLEWARES": {f"{HERE}.Refuse": 100}})
-class RefusesInput(Tree):
+@idiom(settings=middleware("Refuse"))
+class MiddlewareRefuses(Tree):
     """process_spider_input() raises, and the errback yields."""
-
-    name = "middleware_refuses"
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response)
@@ -161,12 +152,9 @@ class FilterAsync:
         yield item(response, f"{number} outputs")
 
 
-@idiom(settings={"SPIDER_MIDDLEWARES": {f"{HERE}.FilterAsync": 950}})
-class Counts(scrapy.Spider):
+@idiom(settings=middleware("FilterAsync", 950))
+class MiddlewareCounts(Tree):
     """A spider middleware next to the spider that waits between the outputs."""
-
-    name = "middleware_counts"
-    start_urls = [SITE + "/0"]
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
         yield item(response)

@@ -3,80 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import scrapy
-from common import SITE, download, item
-from scrapy.crawler import Crawler
+from common import SITE, Pages, Tree, download, item
 from scrapy.http import Response
+from support.components import OfCrawler
 from support.stops import moment, pause, wanted
 from table import idiom
 
 
 @idiom()
-class StartUrls(scrapy.Spider):
+class StartUrls(Pages):
     """Many start_urls, some of them twice."""
 
-    name = "start_urls"
     start_urls = [f"{SITE}/detail/{number}" for number in (*range(12), 3, 5)]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-
-
-@dataclass
-class Category:
-    """Knows its parent and its children."""
-
-    name: str
-    parent: Category | None = None
-    children: list[Category] = field(default_factory=list)
-
-    def add(self, name: str) -> Category:
-        self.children.append(Category(name, self))
-        return self.children[-1]
 
 
 @idiom()
-class StartLinked(scrapy.Spider):
+class StartFiltered(Tree):
     """Start requests that are filtered like any request; pages link to them."""
-
-    name = "start_filtered"
 
     async def start(self) -> AsyncIterator[Any]:
         for number in (0, 1, 5, 9, 1):
             yield scrapy.Request(f"{SITE}/{number}")
 
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        yield from response.follow_all(css="a")
-
 
 @idiom(repeats=2, start_asks=("/star",))
-class StartInline(scrapy.Spider):
+class StartInline(Pages):
     """start() downloads a list and yields its entries."""
-
-    name = "start_inline"
 
     async def start(self) -> AsyncIterator[Any]:
         listed = await download(self.crawler, scrapy.Request(SITE + "/star"))
         for request in listed.follow_all(css="a"):
             yield request
 
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
 
-
-class SlowForTheFirst:
+class SlowForTheFirst(OfCrawler):
     """A pipeline in which the first item stays longer than the rest."""
-
-    def __init__(self, crawler: Crawler) -> None:
-        self.crawler = crawler
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> SlowForTheFirst:
-        return cls(crawler)
 
     async def process_item(self, item: Any, *_: Any) -> Any:
         if item["part"] == 0 and wanted("first waits"):
@@ -87,13 +51,12 @@ class SlowForTheFirst:
 
 
 @idiom(
-    settings={"ITEM_PIPELINES": {"everyday.starts.SlowForTheFirst": 100}},
+    settings={"ITEM_PIPELINES": {f"{__name__}.SlowForTheFirst": 100}},
     moments=("first waits",),
 )
 class StartItems(scrapy.Spider):
     """start() yields items; the second and third are through before the first."""
 
-    name = "start_items"
     through = 0
 
     async def start(self) -> AsyncIterator[Any]:
@@ -111,13 +74,9 @@ class SlowerAndSlower:
         return item
 
 
-@idiom(
-    settings={"ITEM_PIPELINES": {"everyday.starts.SlowerAndSlower": 100}},
-)
+@idiom(settings={"ITEM_PIPELINES": {f"{__name__}.SlowerAndSlower": 100}})
 class StartManyItems(scrapy.Spider):
     """start() yields items and requests; the pipeline overtakes."""
-
-    name = "start_many_items"
 
     async def start(self) -> AsyncIterator[Any]:
         for number in range(20):
@@ -136,8 +95,6 @@ class StartManyItems(scrapy.Spider):
 @idiom()
 class StartMemory(scrapy.Spider):
     """Start requests with lambda callbacks that have a list: they are not stored."""
-
-    name = "start_memory"
 
     async def start(self) -> AsyncIterator[Any]:
         for number in range(8):

@@ -14,14 +14,13 @@ from typing import Any
 
 import scrapy
 from common import SITE, item, once, path_of
-from scrapy import Request, signals
-from scrapy.crawler import Crawler
+from scrapy import Request
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Response
+from support.components import Listens, OfCrawler
 from support.counters import PerRun
 from support.stops import moment, pause
 from table import idiom
-from typing_extensions import Self
 
 DETAILS = 5
 
@@ -61,8 +60,6 @@ class Family(scrapy.Spider):
 class RandomValues(Family):
     """Children with random values in meta, headers and cb_kwargs, in any order."""
 
-    name = "random_values"
-
     def child_of(self, response: Response, number: int, **given: Any) -> Request:
         given["headers"] = {"X-Token": at_random()}
         given["meta"] = {"token": at_random(), "page": {"token": [at_random()]}}
@@ -70,25 +67,9 @@ class RandomValues(Family):
         return super().child_of(response, number, **given)
 
 
-class AddRandomValues:
-    """A spider middleware that adds random values to each request."""
-
-    async def process_spider_output(
-        self, response: Response, result: AsyncIterator[Any]
-    ) -> AsyncIterator[Any]:
-        async for output in result:
-            if isinstance(output, Request):
-                output.headers["X-Token"] = at_random()
-                output.meta["token"] = response.meta["came"] = at_random()
-                output.cb_kwargs["token"] = {at_random(): at_random()}
-            yield output
-
-
 @idiom(moments=("grandchildren done",), asks=DETAILS + DETAILS**2)
 class RandomTree(Family):
     """Each child has children of its own, all in any order, between pauses."""
-
-    name = "random_tree"
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
         for number in any_order():
@@ -114,7 +95,6 @@ class RandomTree(Family):
 class RetryElsewhere(scrapy.Spider):
     """A callback asks again at another URL, beside its item and a child."""
 
-    name = "retry_elsewhere"
     handle_httpstatus_list = [404]
     start_urls = [f"{SITE}/missing/{number}" for number in range(DETAILS)]
     elsewhere = PerRun(0)
@@ -143,15 +123,13 @@ class Slow:
 
 
 @idiom(
-    settings={"ITEM_PIPELINES": {"everyday.unacked.Slow": 100}},
+    settings={"ITEM_PIPELINES": {f"{__name__}.Slow": 100}},
     moments=("children done",),
     asks=DETAILS + 1,
     waits=True,
 )
 class WaitsForChildren(RandomValues):
     """A callback waits for its children, whose items are in slow pipelines."""
-
-    name = "waits_for_children"
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
         async for output in super().parse(response):
@@ -162,15 +140,8 @@ class WaitsForChildren(RandomValues):
         yield item(response, "after the children")
 
 
-class Asks:
+class Asks(OfCrawler):
     """A pipeline that asks for two pages for each item that is no child's."""
-
-    def __init__(self, crawler: Crawler) -> None:
-        self.crawler = crawler
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Asks:
-        return cls(crawler)
 
     async def process_item(self, item: Any, *_: Any) -> Any:
         engine: Any = self.crawler.engine
@@ -186,14 +157,12 @@ class Asks:
 
 
 @idiom(
-    settings={"ITEM_PIPELINES": {"everyday.unacked.Asks": 100}},
+    settings={"ITEM_PIPELINES": {f"{__name__}.Asks": 100}},
     moments=("asked",),
     asks=2 * DETAILS,
 )
 class CrawlInPipeline(Family):
     """A pipeline calls engine.crawl() for items of pages and of start()."""
-
-    name = "crawl_in_pipeline"
 
     async def start(self) -> AsyncIterator[Any]:
         yield {"page": "start", "part": DETAILS}
@@ -206,27 +175,18 @@ class CrawlInPipeline(Family):
 
 
 @idiom(moments=("asked",), asks=3)
-class CrawlInSignals(Family):
+class CrawlInSignals(Listens, Family):
     """Receivers of signals call engine.crawl() for a page and for its item."""
 
-    name = "crawl_in_signals"
     start_urls = [SITE + "/star", SITE + "/0"]
 
-    @classmethod
-    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        crawler.signals.connect(spider.headers, signals.headers_received)
-        crawler.signals.connect(spider.came, signals.response_received)
-        crawler.signals.connect(spider.scraped, signals.item_scraped)
-        return spider
-
-    def headers(self, request: Request) -> None:
+    def headers_received(self, request: Request) -> None:
         self.ask(request.url, "headers")
 
-    def came(self, request: Request) -> None:
+    def response_received(self, request: Request) -> None:
         self.ask(request.url, "response")
 
-    def scraped(self, item: Any) -> None:
+    def item_scraped(self, item: Any) -> None:
         self.ask(SITE + item["page"], "item")
 
     def ask(self, url: str, why: str) -> None:
@@ -247,8 +207,9 @@ class CrawlInSignals(Family):
 PARTS = tuple(f"/{path}" for path in ("chain/3", "detail/1", "detail/2", "star"))
 
 
-class Waits(scrapy.Spider):
-    """Callbacks that wait for a child, a grandchild, ``start()`` and another page."""
+@idiom(moments=("all are past",), asks=2, waits=True)
+class WaitsForOthers(scrapy.Spider):
+    """Callbacks wait for a child, a grandchild, start() and another page."""
 
     children = PerRun[set[str]](set())
     """What they have done; they come again with their page."""
@@ -299,18 +260,9 @@ class Waits(scrapy.Spider):
         """Press Ctrl-C, perhaps."""
 
 
-@idiom(moments=("all are past",), asks=2, waits=True)
-class WaitsForOthers(Waits):
-    """Callbacks wait for a child, a grandchild, start() and another page."""
-
-    name = "waits_for_others"
-
-
 @idiom(items=PARTS, repeats=None, waits=True)
-class InterruptedWaiting(Waits):
+class InterruptedWaiting(WaitsForOthers):
     """The same, and Ctrl-C comes when each of them is in flight."""
-
-    name = "interrupted_waiting"
 
     async def interrupted(self) -> None:
         if once("interrupted"):
@@ -318,10 +270,8 @@ class InterruptedWaiting(Waits):
 
 
 @idiom(items=PARTS, repeats=None, waits=True)
-class InterruptedTwice(Waits):
+class InterruptedTwice(WaitsForOthers):
     """The same, and Ctrl-C comes twice: a callback waits for what never comes."""
-
-    name = "interrupted_twice"
 
     async def interrupted(self) -> None:
         if once("interrupted"):
