@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bloomdupe.filter.bloom import BloomFilter
+    from bloomdupe.store.store import Store
 
 logger = logger_of(__name__)
 
@@ -88,8 +89,8 @@ class BloomDupeFilter(BaseDupeFilter):
         with opening(self._crawler), ExitStack() as undo:
             filter_ = self._job.open_filter()
             undo.callback(filter_.close)
-            if self._job.settings.directory is not None:
-                self._check_frontier(filter_)
+            if filter_.store is not None:
+                self._check_frontier(filter_.store)
                 self._restore(filter_)
             undo.pop_all()
         self._filter = filter_
@@ -129,9 +130,10 @@ class BloomDupeFilter(BaseDupeFilter):
         exact = self._job.settings.exact.match(request.url)
         return self._fingerprint(request), exact
 
-    def _check_frontier(self, filter_: BloomFilter) -> None:
+    def _check_frontier(self, store: Store) -> None:
         """Refuse a store with pending requests that Scrapy's scheduler cannot see."""
-        pending = filter_.entries(QUEUE) + filter_.entries(DELAYED)
+        with store.snapshot() as snapshot:
+            pending = snapshot.entries(QUEUE) + snapshot.entries(DELAYED)
         if pending:
             raise StoreMismatchError(
                 f"JOBDIR: in {self._job.settings.directory} {pending:,}"

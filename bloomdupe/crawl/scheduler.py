@@ -157,9 +157,8 @@ class FrontierScheduler(BaseScheduler):
         with ExitStack() as undo:
             undo.callback(seen.close)
             filtered = type(self.df) is not BaseDupeFilter
-            directory = self._job.settings.directory
-            if directory is not None and seen.record("frontier") is None:
-                refuse_queue_of_scrapy(directory.parent, self._job.spider)
+            if seen.store is not None and seen.store.now.record("frontier") is None:
+                refuse_queue_of_scrapy(seen.store.path.parent, self._job.spider)
             session.open(CrawlEngine(session, seen, filtered=filtered))
             undo.pop_all()
         return opening

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from bloomdupe.errors import StoreError
 from bloomdupe.filter import hashing, sizing
-from bloomdupe.filter.contents import Contents, FilterInfo, empty_record, rate_of
+from bloomdupe.filter.contents import (
+    RECORD,
+    Contents,
+    FilterInfo,
+    empty_record,
+    rate_of,
+)
 from bloomdupe.filter.parameters import (
     DEFAULT_FPP,
     SHARE,
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
     from bitarray import bitarray
     from typing_extensions import Self
 
-    from bloomdupe.store.store import Part, Store, StorePlace
+    from bloomdupe.store.store import Store, StorePlace
 
 # Bound once: the hot path calls them for every key.
 _digest = hashing.digest
@@ -43,7 +49,7 @@ class _Closed(list[Any]):
         raise StoreError("the filter is closed; open it again")
 
 
-class BloomFilter:
+class BloomFilter(Contents):
     """A set of keys that errs on one side: "maybe seen" or "certainly new".
 
     ``capacity`` (n) is the expected number of keys, ``fpp`` (p) the probability
@@ -63,9 +69,8 @@ class BloomFilter:
     must not write.
     """
 
-    __hash__ = None  # type: ignore[assignment]
-
     _blocks: list[bitarray | None]
+    _shared = False
 
     def __init__(
         self,
@@ -76,27 +81,8 @@ class BloomFilter:
         key: bytes | None = None,
     ) -> None:
         parameters = Parameters.checked(capacity, fpp, exact, key)
-        parameters.check_memory()
-        self._begin(parameters, None)
-
-    def _begin(
-        self,
-        parameters: Parameters,
-        store: Store | None,
-        memory: int | None = None,
-    ) -> None:
-        self.parameters = parameters
-        self.capacity, self.fpp = parameters.capacity, parameters.fpp
-        self.exact, self.key = parameters.exact, parameters.key
-        self._store = store
-        self._shared = False
-        self._memory = machine_memory() // SHARE if memory is None else memory
-        self.read_again()
-
-    def read_again(self) -> None:
-        """Forget what is in memory, and go on from the last checkpoint."""
-        self._contents = Contents(self.parameters, self._store, self._memory)
-        self._point_at_newest()
+        parameters.check_room(machine_memory(), "memory")
+        self._begin(parameters)
 
     # Opening and closing
 
@@ -138,30 +124,51 @@ class BloomFilter:
         """
         memory = check_memory(memory)
         given = {"capacity": capacity, "fpp": fpp, "exact": exact, "key": key}
+        # A capacity that is not given is 1 as long as it is not used.
+        asked = Parameters.checked(1 if capacity is None else capacity, fpp, exact, key)
+        wanted = {one: vars(asked)[one] for one in given if given[one] is not None}
         identity = identity or {}
-        if is_url(path):
-            from bloomdupe.filter.redis_filter import RedisFilter
-
-            shared = RedisFilter.open(path, given, identity, readonly=readonly)
-            return cast("Self", shared)
-        place = Directory(Path(path)) if isinstance(path, (str, os.PathLike)) else path
-        parameters, store = _open_or_create(place, given, identity, readonly=readonly)
         with ExitStack() as undo:
+            place: Any = path
+            if is_url(path):
+                from bloomdupe.filter.redis_filter import Head, RedisFilter, connected
+
+                place = Head(undo.enter_context(connected(path, exact=asked.exact)))
+            elif isinstance(path, (str, os.PathLike)):
+                place = Directory(Path(path))
+            if place.exists():
+                store = place.open(readonly=readonly)
+            elif readonly or capacity is None:
+                raise StoreError(
+                    f"{place.shown}: there is no bloomdupe store"
+                    + ("" if readonly else "; give a capacity to create one")
+                )
+            else:
+                asked.check_room(*place.room())
+                records = {"store": asked.header(identity), RECORD: empty_record(asked)}
+                store = place.create(records)
             undo.callback(store.close)
-            filter_ = cls.__new__(cls)
-            filter_._begin(parameters, store, memory)  # noqa: SLF001 - our own
+            found = held_against(place.shown, store.header, wanted, identity)
+            if is_url(path):
+                filter_ = cast("Self", RedisFilter(found, store, readonly=readonly))
+            else:
+                filter_ = cls.__new__(cls)
+                if memory is None:
+                    memory = machine_memory() // SHARE
+                filter_._begin(found, store, memory)  # noqa: SLF001 - our own
             undo.pop_all()
         return filter_
 
     def close(self) -> None:
         """Checkpoint and release the store. Closing again does nothing."""
-        store, self._store = self._store, None
+        store = self.store
         if store is None:
             return
         try:
             if not self._shared:
-                self._contents.checkpoint()
+                self.checkpoint()
         finally:
+            self.store = None
             store.close()
             self._blocks = _Closed()
 
@@ -200,16 +207,19 @@ class BloomFilter:
         if (block[where[0]] and block[where].all()) or (
             self._guarded and self._guard(where, hashed, first)
         ):
-            if not (exact or self.exact) or self._contents.has_exact(key):
+            if not (exact or self.exact):
                 return False
-            self._contents.add_exact(key)
+            identity = hashing.exact_id(self.key, key)
+            if self._is_exact(identity):
+                return False
+            self._exact.add(identity)
         elif exact or self.exact:
-            self._contents.add_exact(key)
+            self._exact.add(hashing.exact_id(self.key, key))
         block[where] = 1
         pending = self._pending
         pending.append(first)
-        if len(pending) >= self._room:
-            self._overflow()
+        if len(pending) >= self._room and not self._shared:
+            self.checkpoint()
         return True
 
     def update(self, keys: Iterable[bytes | str]) -> int:
@@ -254,7 +264,7 @@ class BloomFilter:
         ) and not (self._older and self._in_older(where, hashed, first)):
             return False
         if exact or self.exact:
-            return self._contents.has_exact(key)
+            return self._is_exact(hashing.exact_id(self.key, key))
         return True
 
     __contains__ = contains
@@ -262,10 +272,6 @@ class BloomFilter:
     def contains_many(self, keys: Iterable[bytes | str]) -> list[bool]:
         """Say of each key whether it is maybe in the filter."""
         return [self.contains(key) for key in keys]
-
-    def __len__(self) -> int:
-        """Count the keys that were new when added."""
-        return len(self._contents)
 
     def _in_older(self, where: list[int], hashed: int, first: bytes) -> bool:
         """Whether an older layer has a key; its positions are a part of ``where``."""
@@ -286,54 +292,11 @@ class BloomFilter:
         """
         if self._in_older(where, hashed, first):
             return True
-        if self._store is not None and self._store.readonly:
-            raise StoreError(f"{self._store.shown} was opened read-only")
+        if self._readonly and self.store is not None:
+            raise StoreError(f"{self.store.shown} was opened read-only")
         return False
 
-    def _overflow(self) -> None:
-        """Commit, unless the caller does so, after so many new keys."""
-        if not self._shared:
-            self.checkpoint()
-
-    # Growth
-
-    def _point_at_newest(self) -> None:
-        """Point the hot path at the newest layer, after adding one if it is full."""
-        newest = self._contents.newest
-        pending = len(newest.pending)
-        left = newest.geometry.capacity - newest.keys - pending
-        readonly = self._store is not None and self._store.readonly
-        if left <= 0 and not readonly:
-            newest = self._contents.add_layer()
-            pending, left = 0, newest.geometry.capacity
-        # Newest first: it is the largest, and has most of the keys.
-        self._older = [
-            (layer.blocks, len(layer.blocks), layer.geometry.hashes, layer.load)
-            for layer in self._contents.layers[-2::-1]
-        ]
-        # A second position that a key has in every layer.
-        self._other = min(self._contents.layers[0].geometry.hashes, hashing.FIELDS) - 1
-        self._guarded = bool(self._older) or readonly
-        self._pending = newest.pending
-        self._blocks = newest.blocks
-        self._block_count = len(newest.blocks)
-        self._head = newest.head
-        self._tail = newest.tail
-        self._load = newest.load
-        room = self._contents.room
-        self._room = min(room, pending + left) if left > 0 else room
-
     # Durability
-
-    def checkpoint(self) -> None:
-        """Make everything added so far durable, in one transaction.
-
-        Happens by itself after at most 10,000 new keys, and at close. If it fails
-        (disk full), nothing is lost: the last checkpoint stays valid, and the next
-        checkpoint tries again.
-        """
-        self._contents.checkpoint()
-        self._point_at_newest()
 
     def share_store(self) -> Store | None:
         """Leave the checkpoints to a caller that has more for the same transaction.
@@ -343,27 +306,12 @@ class BloomFilter:
         memory).
         """
         self._shared = True
-        return self._store
-
-    @property
-    def changed(self) -> bool:
-        """Whether there is anything for the next checkpoint."""
-        return self._contents.changed
+        return self.store
 
     @property
     def due(self) -> bool:
         """Whether a checkpoint is due at once, because much is not durable yet."""
         return len(self._pending) >= self._room
-
-    def prepare(self) -> Part:
-        """Return the filter's part of the next checkpoint.
-
-        Keys may be added before it is committed, and before its ``done`` is called:
-        they belong to the checkpoint after it. Only the part that was prepared last can
-        be written; earlier parts that are not done are given up.
-        """
-        self._durable("prepare")
-        return self._contents.prepare(then=self._point_at_newest)
 
     def backup(self, path: str | os.PathLike[str], *, cookies: bool = False) -> int:
         """Checkpoint, and write a copy without free space to the new store ``path``.
@@ -372,84 +320,57 @@ class BloomFilter:
         another process writes. The ``cookies`` of a crawl are left out unless told;
         returns how many.
         """
-        store = self._durable("backup")
-        self._contents.checkpoint()
+        store = self._durable()
+        self.checkpoint()
         without = () if cookies else (COOKIES,)
         return store.copy(Path(path), without=without)
-
-    def _durable(self, verb: str) -> Store:
-        if self._store is None:
-            raise StoreError(f"{verb}: the filter is in memory only, or closed")
-        return self._store
 
     # Figures and parameters
 
     @property
     def identity(self) -> dict[str, Any]:
         """The identity that the creator of the store gave it (empty in memory)."""
-        return {} if self._store is None else dict(self._store.header["identity"])
-
-    @property
-    def notes(self) -> dict[str, Any]:
-        """A small JSON object of the caller's own, saved with each checkpoint."""
-        return self._contents.notes
-
-    def record(self, name: str) -> dict[str, Any] | None:
-        """Return the record that another package keeps in the store under this name."""
-        if self._store is None:
-            return None
-        with self._store.snapshot() as snapshot:
-            return snapshot.record(name)
-
-    def entries(self, table: bytes) -> int:
-        """Count the records that another package keeps in a table of the store."""
-        if self._store is None:
-            return 0
-        with self._store.snapshot() as snapshot:
-            return snapshot.entries(table)
+        return {} if self.store is None else dict(self.store.header["identity"])
 
     @property
     def layer_count(self) -> int:
         """Layers so far."""
-        return len(self._contents.layers)
+        return len(self.layers)
 
     @property
     def memory_bytes(self) -> int:
         """Bytes that the blocks loaded so far take."""
-        return sum(layer.memory_bytes() for layer in self._contents.layers)
+        return sum(layer.memory_bytes() for layer in self.layers)
 
     @property
     def disk_bytes(self) -> int:
         """Size of the store's data file; 0 in memory."""
-        return 0 if self._store is None else self._store.disk_bytes()
+        return 0 if self.store is None else self.store.disk_bytes()
 
     @property
     def keeps_blocks(self) -> bool:
         """Whether its newest layer keeps blocks in memory; see ``memory``."""
-        return self._contents.newest.keeps_blocks
+        return self.newest.keeps_blocks
 
     def current_fpp(self) -> float:
         """Return the rate calculated from the present number of keys."""
-        return rate_of(self._contents.counts)
+        return rate_of(self.counts)
 
     def expected_loss(self) -> float:
         """Return how many new keys were called seen so far, by expectation."""
-        return 0.0 if self.exact else sizing.expected_loss(self._contents.counts)
+        return 0.0 if self.exact else sizing.expected_loss(self.counts)
 
     def estimated_keys(self) -> float:
         """Return the number of keys estimated from the bits that are set."""
-        return sum(
-            layer.geometry.keys_for_fill(layer.fill())
-            for layer in self._contents.layers
-        )
+        return sum(layer.geometry.keys_for_fill(layer.fill()) for layer in self.layers)
 
     def info(self) -> FilterInfo:
         """Return the given, counted and calculated figures; no block is read."""
         return FilterInfo.of(
-            None if self._store is None else str(self._store.path),
+            None if self.store is None else str(self.store.path),
             self.parameters,
-            [self._contents.counts],
-            exact_keys=self._contents.exact_keys,
+            [self.counts],
+            exact_keys=self._record["exact"] + len(self._exact),
             disk_bytes=self.disk_bytes,
         )
 
@@ -459,64 +380,16 @@ class BloomFilter:
         """Whether both have equal :attr:`parameters`, so that they can be combined."""
         return self.parameters == other.parameters
 
-    def __eq__(self, other: object) -> bool:
-        """Whether both are compatible and have the same bits."""
-        if not isinstance(other, BloomFilter):
-            return NotImplemented
-        return self._contents.same_bits(other._contents)
-
     def copy(self) -> BloomFilter:
         """Return a copy in memory."""
         empty = BloomFilter(self.capacity, self.fpp, exact=self.exact, key=self.key)
-        return empty.__ior__(self)
+        empty |= self
+        return empty
 
     def union(self, other: BloomFilter) -> BloomFilter:
         """Return a filter in memory with the keys of both."""
-        return self.copy().__ior__(other)
+        both = self.copy()
+        both |= other
+        return both
 
     __or__ = union
-
-    def __ior__(self, other: BloomFilter) -> BloomFilter:  # type: ignore[misc]
-        """Add all keys of a compatible filter; the count becomes an estimate.
-
-        In a store this is durable when it returns. After a crash meanwhile some
-        of the other's keys may be missing: do it again.
-        """
-        self._contents.merge(other._contents)
-        self._point_at_newest()
-        return self
-
-    def clear(self) -> None:
-        """Forget all keys; parameters, key and store stay."""
-        self._contents.clear()
-        self._point_at_newest()
-
-
-def _open_or_create(
-    place: StorePlace,
-    given: dict[str, Any],
-    identity: dict[str, Any],
-    *,
-    readonly: bool,
-) -> tuple[Parameters, Store]:
-    """Open the store at a place, or create it there; see :func:`held_against`.
-
-    A new store needs a capacity. Returns the parameters of the store, too.
-    """
-    asked = Parameters.asked(given)
-    if place.exists():
-        store = place.open(readonly=readonly)
-    elif readonly or given["capacity"] is None:
-        raise StoreError(
-            f"{place.shown}: there is no bloomdupe store"
-            + ("" if readonly else "; give a capacity to create one")
-        )
-    else:
-        asked.check_room(*place.room())
-        records = {"store": asked.header(identity), "filter": empty_record(asked)}
-        store = place.create(records)
-    with ExitStack() as undo:
-        undo.callback(store.close)
-        found = held_against(place.shown, store.header, asked, given, identity)
-        undo.pop_all()
-    return found, store

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import deque
 from copy import deepcopy
 from dataclasses import asdict, dataclass
-from itertools import chain, takewhile
-from operator import mul
+from itertools import chain, starmap, takewhile, zip_longest
+from operator import eq, mul
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.filter.hashing import DIGEST_BYTES, exact_id
+from bloomdupe.errors import StoreError
+from bloomdupe.filter.hashing import DIGEST_BYTES, FIELDS
 from bloomdupe.filter.layer import Layer, Write, backlog_limit
 from bloomdupe.filter.parameters import Parameters
 from bloomdupe.filter.sizing import Geometry, expected_loss
@@ -28,9 +29,10 @@ from bloomdupe.store.format import (
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import TypeAlias
 
+    from bitarray import bitarray
     from typing_extensions import Self
 
     from bloomdupe.store.snapshot import Snapshot
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 logger = logger_of(__name__)
 
 RECORD = "filter"
-FIELDS = {
+RECORD_FIELDS = {
     "layers", "swept", "blocks", "journal_end", "journal_entries", "exact", "notes",
 }  # fmt: skip
 
@@ -82,7 +84,7 @@ def stored_record(snapshot: Snapshot) -> dict[str, Any]:
     record = snapshot.record(RECORD)
     if record is None:
         raise snapshot.damaged("the record of the filter is missing")
-    if lacking := sorted(FIELDS - record.keys()):
+    if lacking := sorted(RECORD_FIELDS - record.keys()):
         raise snapshot.damaged(f"the record of the filter lacks {', '.join(lacking)}")
     return record
 
@@ -115,8 +117,10 @@ class Contents:
     ``notes``            a small object of the caller's own
     """
 
-    def __init__(
-        self, parameters: Parameters, store: Store | None, memory: int = 0
+    __hash__ = None  # type: ignore[assignment]
+
+    def _begin(
+        self, parameters: Parameters, store: Store | None = None, memory: int = 0
     ) -> None:
         """Read a filter from its store, or begin a filter in memory (None).
 
@@ -124,20 +128,30 @@ class Contents:
         keep their blocks in memory. All layers of a remote store do.
         """
         self.parameters = parameters
+        self.capacity, self.fpp = parameters.capacity, parameters.fpp
+        self.exact, self.key = parameters.exact, parameters.key
         self.store = store
+        self._readonly = store is not None and store.readonly
         self._memory = memory
-        if store is None:
-            self._begin(empty_record(parameters))
-        else:
-            self._restore(store)
+        self.read_again()
 
-    def _begin(self, record: dict[str, Any]) -> None:
+    def read_again(self) -> None:
+        """Forget what is in memory, and go on from the last checkpoint."""
+        if self.store is None:
+            self._take(empty_record(self.parameters))
+        else:
+            with self.store.snapshot() as snapshot:
+                self._restore(snapshot)
+        self._point_at_newest()
+
+    def _take(self, record: dict[str, Any]) -> None:
         self._record = record
         """As it stands in the store."""
         self.layers: list[Layer] = []
         for shape, keys in counts_of(record):
             self._append(shape).keys = keys
         self.notes: dict[str, Any] = deepcopy(record["notes"])
+        """A small JSON object of the caller's own, saved with each checkpoint."""
         self._exact: set[bytes] = set()
         """Identities added since the last checkpoint; without a store: all."""
         self._journal: deque[tuple[int, int]] = deque()
@@ -145,26 +159,20 @@ class Contents:
         self._debt = 0.0
         """Blocks that the sweep is behind."""
 
-    def _restore(self, store: Store) -> None:
-        with store.snapshot() as snapshot:
-            record = stored_record(snapshot)
-            snapshot.expect_entries(BLOCKS, record["blocks"])
-            snapshot.expect_entries(JOURNAL, record["journal_entries"])
-            snapshot.expect_entries(EXACT, record["exact"])
-            self._begin(record)
-            for key, value in snapshot.records(JOURNAL):
-                entry = read_journal(key, value)
-                if entry.layer >= len(self.layers) or len(entry.digests) % DIGEST_BYTES:
-                    raise store.damaged(f"journal entry {entry.sequence} has no layer")
-                self.layers[entry.layer].replay(entry.digests)
-                self._journal.append((entry.sequence, entry.swept))
+    def _restore(self, snapshot: Snapshot) -> None:
+        record = stored_record(snapshot)
+        snapshot.expect_entries(BLOCKS, record["blocks"])
+        snapshot.expect_entries(JOURNAL, record["journal_entries"])
+        snapshot.expect_entries(EXACT, record["exact"])
+        self._take(record)
+        for key, value in snapshot.records(JOURNAL):
+            entry = read_journal(key, value)
+            if entry.layer >= len(self.layers) or len(entry.digests) % DIGEST_BYTES:
+                raise snapshot.damaged(f"journal entry {entry.sequence} has no layer")
+            self.layers[entry.layer].replay(entry.digests)
+            self._journal.append((entry.sequence, entry.swept))
 
     # Layers
-
-    @property
-    def newest(self) -> Layer:
-        """The layer that takes new keys."""
-        return self.layers[-1]
 
     @property
     def counts(self) -> Counts:
@@ -177,11 +185,10 @@ class Contents:
         """Count the keys that were new when added."""
         return sum(keys for _, keys in self.counts)
 
-    def add_layer(self) -> Layer:
-        """Begin another layer, because the newest layer is full, and say so."""
-        layer = self._append(self.parameters.geometry(len(self.layers)))
-        say_grown(self.parameters, self.counts)
-        return layer
+    @property
+    def newest(self) -> Layer:
+        """The layer that takes new keys."""
+        return self.layers[-1]
 
     def _append(self, shape: Geometry) -> Layer:
         used = sum(layer.geometry.memory for layer in self.layers)
@@ -190,55 +197,69 @@ class Contents:
         self.layers.append(Layer(len(self.layers), shape, store, keeps_blocks=fits))
         return self.newest
 
-    def same_bits(self, others: Contents) -> bool:
+    def _point_at_newest(self) -> None:
+        """Point the hot path at the newest layer, after adding one if it is full."""
+        newest = self.newest
+        room = newest.geometry.capacity - newest.keys
+        if room <= len(newest.pending) and not self._readonly:
+            newest = self._append(self.parameters.geometry(len(self.layers)))
+            say_grown(self.parameters, self.counts)
+            room = newest.geometry.capacity
+        # Newest first: it is the largest, and has most of the keys.
+        self._older = [
+            (layer.blocks, len(layer.blocks), layer.geometry.hashes, layer.load)
+            for layer in self.layers[-2::-1]
+        ]
+        # A second position that a key has in every layer.
+        self._other = min(self.layers[0].geometry.hashes, FIELDS) - 1
+        self._guarded = bool(self._older) or self._readonly
+        self._pending = newest.pending
+        self._blocks = newest.blocks
+        self._block_count = len(newest.blocks)
+        self._head = newest.head
+        self._tail = newest.tail
+        self._load = newest.load
+        # A checkpoint holds no more news than its sweep can follow.
+        most = MAX_SWEEP * backlog_limit(newest.geometry) // self._ring
+        if self.exact:
+            most = min(most, MAX_EXACT_PENDING)
+        self._room = min(room, most, MAX_PENDING)
+        """Pending keys with which a checkpoint is due."""
+
+    def _all_blocks(self) -> Iterator[bitarray]:
+        return chain.from_iterable(layer.all_blocks() for layer in self.layers)
+
+    def __eq__(self, other: object) -> bool:
         """Whether both have equal parameters, and the same bits in all layers."""
-        return (
-            self.parameters == others.parameters
-            and len(self.layers) == len(others.layers)
-            and all(
-                block == other
-                for layer, match in zip(self.layers, others.layers, strict=True)
-                for block, other in zip(
-                    layer.all_blocks(), match.all_blocks(), strict=True
-                )
-            )
-        )
+        if not isinstance(other, Contents):
+            return NotImplemented
+        both = zip_longest(self._all_blocks(), other._all_blocks())
+        return self.parameters == other.parameters and all(starmap(eq, both))
 
-    def merge(self, others: Contents) -> None:
-        """Add everything that ``others`` remember, and make it durable.
+    def __ior__(self, other: Self) -> Self:
+        """Add all keys of a compatible filter; the count becomes an estimate.
 
-        Raises :class:`~bloomdupe.errors.IncompatibleFilterError` if their parameters
-        differ.
+        In a store this is durable when it returns. After a crash meanwhile some
+        of the other's keys may be missing: do it again. Raises
+        :class:`~bloomdupe.errors.IncompatibleFilterError` if their parameters differ.
         """
-        self.parameters.check_compatible(others.parameters)
+        self.parameters.check_compatible(other.parameters)
         self.checkpoint()
-        for layer, (shape, keys) in zip(others.layers, others.counts, strict=True):
+        for layer, (shape, keys) in zip(other.layers, other.counts, strict=True):
             if layer.number == len(self.layers):
                 self._append(shape)
             self.layers[layer.number].merge(layer, keys)
-        theirs = set(others._exact)
-        if others.store is not None:
-            with others.store.snapshot() as snapshot:
+        theirs = set(other._exact)
+        if other.store is not None:
+            with other.store.snapshot() as snapshot:
                 theirs.update(snapshot.keys(EXACT))
-        self._exact.update(one for one in theirs if not self._has_exact(one))
+        self._exact.update(one for one in theirs if not self._is_exact(one))
         self.fold()
+        self._point_at_newest()
+        return self
 
-    # Exact keys
-
-    @property
-    def exact_keys(self) -> int:
-        """Number of exact keys."""
-        return int(self._record["exact"]) + len(self._exact)
-
-    def has_exact(self, key: bytes) -> bool:
-        """Whether a key is exact."""
-        return self._has_exact(exact_id(self.parameters.key, key))
-
-    def add_exact(self, key: bytes) -> None:
-        """Keep a key exactly that is not kept yet."""
-        self._exact.add(exact_id(self.parameters.key, key))
-
-    def _has_exact(self, identity: bytes) -> bool:
+    def _is_exact(self, identity: bytes) -> bool:
+        """Whether a key is exact; see :func:`~bloomdupe.filter.hashing.exact_id`."""
         if identity in self._exact:
             return True
         if self.store is None:
@@ -249,28 +270,30 @@ class Contents:
     # Reaching the store
 
     @property
-    def room(self) -> int:
-        """Keys that a checkpoint may add, at most.
-
-        It holds no more news than its sweep can follow.
-        """
-        limit = backlog_limit(self.newest.geometry)
-        room = min(MAX_PENDING, MAX_SWEEP * limit // self._ring)
-        return min(room, MAX_EXACT_PENDING) if self.parameters.exact else room
-
-    @property
     def _ring(self) -> int:
         """Blocks of all layers."""
         return sum(layer.geometry.blocks for layer in self.layers)
 
     def checkpoint(self) -> None:
-        """Make all changes durable in one transaction, where there is a store."""
+        """Make everything added so far durable, in one transaction.
+
+        Happens by itself after at most 10,000 new keys, and at close. If it fails
+        (disk full), nothing is lost: the last checkpoint stays valid, and the next
+        checkpoint tries again.
+        """
+        if self.store is not None:
+            if self.changed:
+                self.store.commit(self.prepare())
+            return
+        for layer in self.layers:
+            layer.keys += len(layer.pending)
+            layer.pending.clear()
+        self._point_at_newest()
+
+    def _durable(self) -> Store:
         if self.store is None:
-            for layer in self.layers:
-                layer.keys += len(layer.pending)
-                layer.pending.clear()
-        elif self.changed:
-            self.store.commit(self.prepare())
+            raise StoreError("the filter is in memory only, or closed")
+        return self.store
 
     @property
     def changed(self) -> bool:
@@ -281,15 +304,15 @@ class Contents:
             or self.notes != self._record["notes"]
         )
 
-    def prepare(
-        self, *, everything: bool = False, then: Callable[[], None] | None = None
-    ) -> Part:
-        """Return the part of the next checkpoint, and change nothing.
+    def prepare(self, *, everything: bool = False) -> Part:
+        """Return the filter's part of the next checkpoint, and change nothing.
 
-        ``everything`` sweeps as many blocks as one transaction may hold; ``then`` is
-        called at the end. A part that was prepared before, and was not committed, must
-        not be committed any more.
+        Keys may be added before it is committed, and before its ``done`` is called:
+        they belong to the checkpoint after it. Only the part that was prepared last can
+        be written; earlier parts that are not done are given up. ``everything`` sweeps
+        as many blocks as one transaction may hold.
         """
+        self._durable()
         record, journal = self._record, self._journal
         end = record["journal_end"]
         news = [(layer, len(layer.pending)) for layer in self.layers if layer.pending]
@@ -329,14 +352,13 @@ class Contents:
             self._debt = max(0.0, debt - passed)
             self._exact.difference_update(identities)
             self._record = after
-            if then is not None:
-                then()
+            self._point_at_newest()
 
         journaled: dict[bytes, bytes | None] = dict(map(journal_record, entries))
         journaled |= {JOURNAL_KEY.pack(one): None for one in gone}
         changes: dict[bytes, Changes] = {
             JOURNAL: journaled,
-            BLOCKS: dict(one.record for one in writes if one.value),
+            BLOCKS: {one.key: one.bits for one in writes if one.bits},
             META: meta_records({RECORD: after}),
         }
         return Part(changes=changes, exact=identities, done=done)
@@ -378,12 +400,13 @@ class Contents:
             self.store.commit(self.prepare(everything=True))
 
     def clear(self) -> None:
-        """Forget all keys, here and in the store."""
+        """Forget all keys, here and in the store; parameters and key stay."""
         record = empty_record(self.parameters, self._record["journal_end"])
         if self.store is not None:
             changes = {META: meta_records({RECORD: record})}
             self.store.commit(Part(cleared=(BLOCKS, JOURNAL, EXACT), changes=changes))
-        self._begin(record)
+        self._take(record)
+        self._point_at_newest()
 
 
 def say_grown(parameters: Parameters, counts: Counts) -> None:

@@ -21,7 +21,7 @@ from bloomdupe.store.format import (
     BLOCK_KEY,
     BLOCKS,
     CHECKSUM_BYTES,
-    block_value,
+    checksum,
     sum_of,
 )
 from bloomdupe.store.progress import reported
@@ -89,18 +89,14 @@ class Write(NamedTuple):
 
     layer: Layer
     number: int
-    value: bytes
-    """Empty if the stored block has all of it."""
+    key: bytes
+    bits: bytes
+    """Empty if the stored block has all of them."""
+    sum: int
     is_new: bool
     """Whether no block is stored yet."""
     news: int
     """Bytes of its news that are in it."""
-
-    @property
-    def record(self) -> tuple[bytes, bytes]:
-        """Key and value in the store."""
-        key = BLOCK_KEY.pack(self.layer.number, self.number)
-        return key, self.value[CHECKSUM_BYTES:]
 
 
 class Layer:
@@ -256,30 +252,32 @@ class Layer:
     def write(self, number: int) -> Write | None:
         """Return what is to be written of a block; None if it has not changed."""
         news = len(self._news.get(number, b""))
-        block = self.blocks[number]
-        if block is None and not news:
+        if self.blocks[number] is None and not news:
             return None
-        value = self._value(number, self.peek(number))
-        before = self._sums[number]
-        if sum_of(value) != before:
-            return Write(self, number, value, before == 0, news)
-        if not self.keeps_blocks:
-            self.blocks[number] = None
-        return Write(self, number, b"", is_new=False, news=news) if news else None
+        key = BLOCK_KEY.pack(self.number, number)
+        bits = _stored_bits(self.peek(number))
+        total, before = sum_of(checksum(BLOCKS, key, bits)), self._sums[number]
+        if total == before:
+            bits = b""
+            if not self.keeps_blocks:
+                self.blocks[number] = None
+            if not news:
+                return None
+        return Write(self, number, key, bits, total, before == 0, news)
 
     def written(self, write: Write) -> None:
         """Take note that a block is durable; there may be further news by now."""
-        number, value = write.number, write.value
-        if value:
-            self._sums[number] = sum_of(value)
+        number = write.number
+        self._sums[number] = write.sum
         news = self._news.pop(number, b"")[write.news :]
         if news:
             self._news[number] = news
         block = self.blocks[number]
         if self.keeps_blocks or block is None:
             return
-        if self._value(number, block) == value:
+        if _stored_bits(block) == write.bits:
             self.blocks[number] = None
 
-    def _value(self, number: int, block: bitarray) -> bytes:
-        return block_value(self.number, number, memoryview(block))
+
+def _stored_bits(block: bitarray) -> bytes:
+    return bytes(memoryview(block)[:BLOCK_BYTES])

@@ -90,20 +90,9 @@ class Parameters:
             key,
         )
 
-    @classmethod
-    def asked(cls, given: dict[str, Any]) -> Parameters:
-        """Check the parameters that are given by name; None: not asked for."""
-        # A capacity that is not given is 1 as long as it is not used.
-        capacity = 1 if given["capacity"] is None else given["capacity"]
-        return cls.checked(**{**given, "capacity": capacity})
-
     def geometry(self, number: int) -> Geometry:
         """Return the shape of a layer."""
         return layer_geometry(self.capacity, self.fpp, number)
-
-    def check_memory(self) -> None:
-        """Refuse a capacity that this machine's memory cannot hold."""
-        self.check_room(machine_memory(), "memory")
 
     def check_room(self, available: int, where: str) -> None:
         """Refuse a capacity for which there are not enough bytes ``where``."""
@@ -174,21 +163,16 @@ def is_url(path: object) -> TypeGuard[str]:
 def held_against(
     path: Path | str,
     header: dict[str, Any],
-    asked: Parameters,
-    given: dict[str, Any],
+    wanted: dict[str, Any],
     identity: dict[str, Any],
 ) -> Parameters:
-    """Return the parameters in a store's header, unless different ones were ``given``.
+    """Return the parameters in a store's header, unless different ones are ``wanted``.
 
-    ``asked`` are the checked ones. Raises
-    :class:`~bloomdupe.errors.StoreMismatchError`, which prints both.
+    Raises :class:`~bloomdupe.errors.StoreMismatchError`, which prints both.
     """
     found = Parameters.from_header(header, path)
-    wanted = {
-        name: value for name, value in vars(asked).items() if given[name] is not None
-    }
-    check_same(path, vars(found), wanted)
     check_same(path, header["identity"], identity)
+    check_same(path, vars(found), wanted)
     return found
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import secrets
-from contextlib import ExitStack
-from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import closing
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import (
     SettingError,
@@ -15,17 +15,17 @@ from bloomdupe.errors import (
     StoreMismatchError,
 )
 from bloomdupe.filter import hashing
-from bloomdupe.filter.contents import FilterInfo, say_grown
-from bloomdupe.filter.parameters import Parameters, held_against
+from bloomdupe.filter.contents import RECORD, FilterInfo, counts_of, say_grown
 from bloomdupe.filter.sizing import Geometry
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client, LuaScript
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Iterator, Sequence
 
     from typing_extensions import Self
+
+    from bloomdupe.filter.parameters import Parameters
 
 FORMAT = 1
 MAX_BATCH = 1_000
@@ -33,7 +33,7 @@ MAX_BATCH = 1_000
 KEYS, HEAD = (LuaScript(name, "bloomdupe.filter") for name in ("keys", "head"))
 
 
-class Head(NamedTuple):
+class Head:
     """The head of a filter, a hash of Redis at ``bloomdupe:{NAME}``.
 
     ``format``   1; other formats are refused
@@ -46,19 +46,37 @@ class Head(NamedTuple):
     A block is a string of 8,168 bytes at ``bloomdupe:{NAME}:MADE:LAYER:BLOCK``, with
     the same bytes as in an LMDB store. Its name contains ``made`` so that the remains
     of an earlier filter are never taken for ours.
+
+    It is opened as a store is, see :class:`~bloomdupe.store.store.StorePlace`. It is as
+    it was read last; other processes change it.
     """
 
-    header: dict[str, Any]
-    made: str
-    counts: list[tuple[Geometry, int]]
-    """Shape and number of keys of each layer, oldest first."""
+    def __init__(self, client: Client) -> None:
+        client.check(durable=False)
+        self.client = client
+        self.shown = client.address.shown
+        self.key = client.address.head.encode()
+        self.header: dict[str, Any] = {}
+        self.made = ""
+        self.counts: list[tuple[Geometry, int]] = []
+        """Shape and number of keys of each layer, oldest first."""
+        if fields := client.ask("HGETALL", self.key):
+            self._take(fields)
 
-    @classmethod
-    def read(cls, fields: dict[bytes, bytes], client: Client) -> Head:
-        """Read the fields of an existing head."""
-        shown = client.address.shown
+    def refresh(self) -> None:
+        """Go on with the head as it is now."""
+        self._take(self.client.ask("HGETALL", self.key))
+
+    def _take(self, fields: dict[bytes, bytes]) -> None:
+        shown = self.shown
+        if not fields:
+            raise StoreError(
+                f"{shown}: the filter is gone. It was deleted, or Redis was started"
+                " without its data; restore them, or open the filter anew to begin an"
+                " empty one"
+            )
         if b"format" not in fields or b"header" not in fields:
-            raise client.foreign()
+            raise self.client.foreign()
         if fields[b"format"] != b"%d" % FORMAT:
             raise StoreMismatchError(
                 f"{shown} has format {fields[b'format'].decode()}, this version of"
@@ -72,12 +90,63 @@ class Head(NamedTuple):
                 )
                 for number in range(int(fields[b"layers"]))
             ]
-            return cls(json.loads(fields[b"header"]), fields[b"made"].decode(), counts)
+            header, made = json.loads(fields[b"header"]), fields[b"made"].decode()
         except (KeyError, ValueError, TypeError) as error:
             raise StoreDamagedError(
                 f"{shown}: the head of the filter is not as it was written ({error!r});"
                 " restore the data of Redis from a backup"
             ) from error
+        if self.header not in ({}, header):
+            raise StoreMismatchError(
+                f"{shown}: another filter has been made under this name since this one"
+                " was opened; open it again"
+            )
+        self.header, self.made, self.counts = header, made, counts
+
+    def change(
+        self, verb: str, made: str, number: int, shape: Geometry, *words: str | int
+    ) -> bool:
+        """Begin a layer, which is the newest then; see ``head.lua`` for the verb.
+
+        Nothing happens if another process has changed the head meanwhile. Returns
+        whether it was done; the head is as it is now.
+        """
+        layer = (f"layer:{number}", json.dumps(shape._asdict()), f"keys:{number}", 0)
+        done, found = self.client.run(
+            HEAD,
+            (self.key,),
+            *(self.made, len(self.counts), verb),
+            *("made", made, "layers", number + 1, *layer, *words),
+        )
+        self._take(dict(zip(found[::2], found[1::2], strict=True)))
+        return bool(done)
+
+    # As the place of a store
+
+    def exists(self) -> bool:
+        """Whether there is a filter of this name."""
+        return bool(self.header)
+
+    def open(self, *, readonly: bool) -> Head:
+        """Return the head, which is open."""
+        del readonly
+        return self
+
+    def create(self, records: dict[str, dict[str, Any]]) -> Head:
+        """Make the filter, unless another process is quicker."""
+        ((shape, _),) = counts_of(records[RECORD])
+        header = json.dumps(records["store"])
+        made = secrets.token_hex(4)
+        self.change("", made, 0, shape, "format", FORMAT, "header", header)
+        return self
+
+    def room(self) -> tuple[int, str]:
+        """Return how many bytes all data may take, and of what they are."""
+        return self.client.memory, f"memory at {self.shown}"
+
+    def close(self) -> None:
+        """Close the connection. Closing again does nothing."""
+        self.client.close()
 
 
 class RedisFilter:
@@ -93,59 +162,16 @@ class RedisFilter:
     away; the same object works again afterwards.
     """
 
-    def __init__(self, client: Client, head: Head, *, readonly: bool) -> None:
-        self.parameters = Parameters.from_header(head.header, client.address.shown)
-        self._client: Client | None = client
+    def __init__(self, parameters: Parameters, head: Head, *, readonly: bool) -> None:
+        self.parameters = parameters
         self._head = head
         self._readonly = readonly
-
-    @classmethod
-    def open(
-        cls,
-        path: str | os.PathLike[str],
-        given: dict[str, Any],
-        identity: dict[str, Any],
-        *,
-        readonly: bool = False,
-    ) -> Self:
-        """Open the filter that the URL ``path`` names, or create it there.
-
-        See :class:`~bloomdupe.store.redis.address.Address` for the URL, and
-        :meth:`bloomdupe.BloomFilter.open` for the parameters that are ``given``.
-        """
-        address = Address.of(str(path))
-        shown = address.shown
-        asked = Parameters.asked(given)
-        if asked.exact:
-            raise SettingError(
-                f"exact: {shown} is on Redis, which keeps no key exactly; leave exact"
-                " out"
-            )
-        with ExitStack() as undo:
-            client = Client(address, patience=0.0)
-            undo.callback(client.close)
-            client.check(durable=False)
-            fields = client.ask("HGETALL", address.head)
-            if not fields:
-                if readonly or given["capacity"] is None:
-                    raise StoreError(
-                        f"{shown}: there is no filter of this name"
-                        + ("" if readonly else "; give a capacity to create one")
-                    )
-                asked.check_room(client.memory, f"memory at {shown}")
-                header = json.dumps(asked.header(identity))
-                words = ("format", FORMAT, "header", header, *_new_layer(asked, 0))
-                _, fields = _changed(client, "", "", "", secrets.token_hex(4), *words)
-            head = Head.read(fields, client)
-            held_against(shown, head.header, asked, given, identity)
-            undo.pop_all()
-        return cls(client, head, readonly=readonly)
+        self._closed = False
 
     def close(self) -> None:
         """Close the connection. Closing again does nothing."""
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
+        self._closed = True
+        self._head.close()
 
     def __enter__(self) -> Self:
         return self
@@ -183,33 +209,30 @@ class RedisFilter:
 
     def _answers(self, verb: bytes, keys: Iterable[bytes | str]) -> Iterator[bool]:
         """Add keys or ask for them; yield the answer to each key."""
-        client = self._open(to_change=verb == b"add")
+        head = self._opened(to_change=verb == b"add")
         some = iter(keys)
         while left := list(islice(some, MAX_BATCH)):
             while left:
-                shapes = [shape for shape, _ in self._head.counts]
+                shapes = [shape for shape, _ in head.counts]
                 batch, size = self._batch(left, shapes[-1].hashes)
-                state, answers = client.run(
+                state, answers = head.client.run(
                     KEYS,
-                    (client.address.head.encode(),),
-                    verb,
-                    self._head.made,
-                    len(shapes),
-                    batch,
-                    size,
-                    shapes[-1].capacity,
-                    *(
-                        part
-                        for shape in shapes
-                        for part in (shape.blocks, shape.hashes)
-                    ),
+                    (head.key,),
+                    *(verb, head.made, len(shapes), batch, size, shapes[-1].capacity),
+                    *chain.from_iterable((one.blocks, one.hashes) for one in shapes),
                 )
                 if state == b"full":
-                    self._add_layer()
+                    self._grow(len(shapes))
                 elif state == b"changed":
-                    self._refresh()
+                    head.refresh()
                 yield from (answer == ord("1") for answer in answers)
                 left = left[len(answers) :]
+
+    def _grow(self, number: int) -> None:
+        """Add a layer, unless another process has just done so."""
+        head, shape = self._head, self.parameters.geometry(number)
+        if head.change("", head.made, number, shape):
+            say_grown(self.parameters, head.counts)
 
     def _batch(self, keys: Sequence[bytes | str], hashes: int) -> tuple[bytes, int]:
         """Return the records of keys for the scripts, and the bytes of a record.
@@ -231,57 +254,18 @@ class RedisFilter:
         flipped = int.from_bytes(batch, "little") ^ int.from_bytes(flip, "little")
         return flipped.to_bytes(len(batch), "little"), size
 
-    def _open(self, *, to_change: bool = False) -> Client:
-        if self._client is None:
+    def _opened(self, *, to_change: bool = False) -> Head:
+        if self._closed:
             raise StoreError("the filter is closed; open it again")
         if to_change and self._readonly:
-            raise StoreError(f"{self._client.address.shown} was opened read-only")
-        return self._client
-
-    # Its head
-
-    def _refresh(self) -> None:
-        """Go on with the head as it is now."""
-        client = self._open()
-        self._take(client.ask("HGETALL", client.address.head))
-
-    def _add_layer(self) -> None:
-        """Add a layer, unless another process has just done so."""
-        made, number = self._head.made, len(self._head.counts)
-        words = _new_layer(self.parameters, number)
-        added, fields = _changed(self._open(), made, number, "", made, *words)
-        self._take(fields)
-        if added:
-            say_grown(self.parameters, self._head.counts)
-
-    def _take(self, fields: dict[bytes, bytes]) -> None:
-        """Go on with the head as it is now; another process may have changed it."""
-        client = self._open()
-        shown = client.address.shown
-        if not fields:
-            raise StoreError(
-                f"{shown}: the filter is gone. It was deleted, or Redis was started"
-                " without its data; restore them, or open the filter anew to begin an"
-                " empty one"
-            )
-        head = Head.read(fields, client)
-        if head.header != self._head.header:
-            raise StoreMismatchError(
-                f"{shown}: another filter has been made under this name since this one"
-                " was opened; open it again"
-            )
-        self._head = head
+            raise StoreError(f"{self._head.shown} was opened read-only")
+        return self._head
 
     def clear(self) -> None:
         """Forget all keys, for all processes; parameters and secret key stay."""
-        client = self._open(to_change=True)
-        words = _new_layer(self.parameters, 0)
-        done = False
-        while not done:
-            made, layers = self._head.made, len(self._head.counts)
-            mark = secrets.token_hex(4)
-            done, fields = _changed(client, made, layers, "clear", mark, *words)
-            self._take(fields)
+        head, shape = self._opened(to_change=True), self.parameters.geometry(0)
+        while not head.change("clear", secrets.token_hex(4), 0, shape):
+            pass
 
     def __len__(self) -> int:
         """Count the keys that were new when added."""
@@ -297,29 +281,17 @@ class RedisFilter:
 
         The memory and the disk of Redis are not included.
         """
-        self._refresh()
-        shown = self._open().address.shown
-        return FilterInfo.of(shown, self.parameters, [self._head.counts])
+        head = self._opened()
+        head.refresh()
+        return FilterInfo.of(head.shown, self.parameters, [head.counts])
 
 
-def _changed(
-    client: Client,
-    made: str,
-    layers: int | str,
-    verb: str,
-    mark: str,
-    *words: str | int,
-) -> tuple[bool, dict[bytes, bytes]]:
-    """Change the head of a filter if it is as expected; see ``head.lua``.
-
-    Its ``made`` is ``mark`` then. Returns whether it was, and the fields now.
-    """
-    head = client.address.head.encode()
-    done, found = client.run(HEAD, (head,), made, layers, verb, "made", mark, *words)
-    return bool(done), dict(zip(found[::2], found[1::2], strict=True))
-
-
-def _new_layer(parameters: Parameters, number: int) -> list[str | int]:
-    """Return fields and values of a layer without keys, which is the newest."""
-    shape = json.dumps(parameters.geometry(number)._asdict())
-    return ["layers", number + 1, f"layer:{number}", shape, f"keys:{number}", 0]
+def connected(url: str, *, exact: bool) -> closing[Client]:
+    """Connect to the Redis of the filter that a URL names, see :class:`Address`."""
+    address = Address.of(url)
+    if exact:
+        raise SettingError(
+            f"exact: {address.shown} is on Redis, which keeps no key exactly; leave"
+            " exact out"
+        )
+    return closing(Client(address, patience=0.0))

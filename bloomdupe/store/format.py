@@ -253,12 +253,6 @@ def read_journal(key: bytes, value: memoryview) -> JournalEntry:
     return JournalEntry(JOURNAL_KEY.unpack(key)[0], *_unpacked(value))
 
 
-def block_value(layer: int, block: int, bits: memoryview) -> bytes:
-    """Return the value of a block: its checksum, then the bits' bytes."""
-    bits = bits[:BLOCK_BYTES]
-    return b"".join((checksum(BLOCKS, BLOCK_KEY.pack(layer, block), bits), bits))
-
-
 def total_of(
     table: bytes, keys: list[bytes], values: list[bytes]
 ) -> tuple[int, list[int]]:

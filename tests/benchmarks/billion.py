@@ -49,7 +49,7 @@ def create(place: Path, urls: int, filled: float) -> None:
     contents.MAX_SWEEP = 4_096
     dice = random.Random(1)
     with BloomFilter.open(place, urls, FPP, memory=0) as seen:
-        newest = seen._contents.newest
+        newest = seen.newest
         share = newest.geometry.fill(filled * urls)
         some = [zeros(BLOCK_BITS, endian="little") for _ in range(64)]
         for page in some:
@@ -60,7 +60,7 @@ def create(place: Path, urls: int, filled: float) -> None:
         for first in range(0, pages, contents.MAX_SWEEP):
             for number in range(first, min(pages, first + contents.MAX_SWEEP)):
                 newest.block(number)[:BLOCK_BITS] = some[dice.randrange(64)]
-            store.commit(seen._contents.prepare(everything=True))
+            store.commit(seen.prepare(everything=True))
 
 
 def child(place: Path, count: int) -> None:

@@ -115,8 +115,9 @@ def test_a_record_of_the_filter_that_lacks_a_field_is_damage(
     verb: Verb, tmp_path: Path
 ) -> None:
     with BloomFilter.open(tmp_path / "job/bloomdupe", 100) as seen:
-        store, record = seen.share_store(), seen.record("filter")
+        store = seen.share_store()
         assert store is not None
+        record = store.now.record("filter")
         assert record is not None
         del record["notes"]
         store.commit(Part(changes={META: meta_records({"filter": record})}))

@@ -41,9 +41,9 @@ class Crawl:
 
     def open(self, middleware: CookiesMiddleware | None = None) -> None:
         self.filter = BloomFilter.open(self.path, 1000, 1e-3)
-        assert self.filter._store is not None
-        assert isinstance(self.filter._store, LmdbStore)
-        self.store = self.filter._store
+        assert self.filter.store is not None
+        assert isinstance(self.filter.store, LmdbStore)
+        self.store = self.filter.store
         self.middleware = middleware or CookiesMiddleware()
         self.jars = CookieJars(self.middleware)
         self.cookies = Cookies(self.jars, self.store, SPIDER)

@@ -150,9 +150,7 @@ def test_counts_and_estimates_agree(seen: BloomFilter) -> None:
     assert json.loads(json.dumps(info.as_dict()))["keys"] == info.keys
     if isinstance(seen, BloomFilter):
         assert seen.estimated_keys() == pytest.approx(5000, rel=0.002)
-        for part, (shape, keys_) in zip(
-            seen._contents.layers, seen._contents.counts, strict=True
-        ):
+        for part, (shape, keys_) in zip(seen.layers, seen.counts, strict=True):
             assert part.fill() == pytest.approx(shape.fill(keys_), rel=0.05)
 
 

@@ -116,7 +116,7 @@ class FilterMachine(Machine):
     @rule(memory=MEMORY)
     def crash(self, memory: int | None) -> None:
         """Forget everything since the last checkpoint, as a killed process does."""
-        store = self.seen._store
+        store = self.seen.store
         assert store is not None
         store.close()
         self.seen = BloomFilter.open(self.path, memory=memory)
@@ -128,7 +128,7 @@ class FilterMachine(Machine):
 
     @rule()
     def fold(self) -> None:
-        self.seen._contents.fold()
+        self.seen.fold()
         self.durable = set(self.added)
 
     @rule(numbers=NUMBERS)
@@ -180,8 +180,8 @@ class SharedFilterMachine(Machine):
         self.change: Part | None = None
 
     def store(self) -> Store:
-        assert self.seen._store is not None
-        return self.seen._store
+        assert self.seen.store is not None
+        return self.seen.store
 
     def state(self) -> tuple[set[int], dict[str, Any]]:
         return set(self.added), {
@@ -211,7 +211,7 @@ class SharedFilterMachine(Machine):
     @rule()
     def fold(self) -> None:
         self.checkpoint()
-        self.seen._contents.fold()
+        self.seen.fold()
 
     @rule(first=RUNS, second=RUNS, note=st.none() | st.integers(0, 9), end=ENDS)
     def checkpoint_in_steps(

@@ -33,7 +33,7 @@ def opened(path: Path, memory: int | None, fpp: float = 1e-2) -> BloomFilter:
 
 
 def kept(seen: BloomFilter) -> list[bool]:
-    return [each.keeps_blocks for each in seen._contents.layers]
+    return [each.keeps_blocks for each in seen.layers]
 
 
 def test_it_has_the_bits_of_a_filter_in_memory(tmp_path: Path) -> None:
@@ -54,11 +54,11 @@ def test_memory_is_for_news_only(tmp_path: Path) -> None:
     with opened(tmp_path / "seen", 0) as seen:
         seen.update(KEYS)
         seen.update(STRANGERS)
-        for each in seen._contents.layers:
+        for each in seen.layers:
             assert not any(each.blocks)
             assert sum(map(len, each._news.values())) <= 16 * 1_200
-        seen._contents.fold()
-        for each in seen._contents.layers:
+        seen.fold()
+        for each in seen.layers:
             assert not each._news
             assert each.memory_bytes() < most_memory(each.geometry)
         assert all(seen.contains_many(KEYS))
@@ -86,10 +86,10 @@ def test_a_damaged_block_is_found_when_it_is_touched_first(tmp_path: Path) -> No
     path = tmp_path / "seen"
     with opened(path, 0) as seen:
         seen.update(KEYS)
-        seen._contents.fold()
+        seen.fold()
     with opened(path, 0) as seen:
-        assert seen._store is not None
-        value = bytes(seen._store.now.block(1, 2) or b"")
+        assert seen.store is not None
+        value = bytes(seen.store.now.block(1, 2) or b"")
         place = (path / "data.mdb").read_bytes().index(value)
         with (path / "data.mdb").open("r+b") as file:
             file.seek(place + len(value) // 2)

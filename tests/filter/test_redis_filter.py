@@ -38,7 +38,7 @@ def bytes_of(seen: BloomFilter) -> dict[tuple[int, int], bytes]:
     """Return the blocks that are not empty, by layer and number."""
     return {
         (layer.number, number): value
-        for layer in seen._contents.layers
+        for layer in seen.layers
         for number, block in enumerate(layer.all_blocks())
         if any(value := block.tobytes()[:BLOCK_BYTES])
     }

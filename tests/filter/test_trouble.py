@@ -86,7 +86,7 @@ def test_other_parameters_are_refused(
     url: str, asked: dict[str, Any], message: str
 ) -> None:
     for readonly, expected in ((False, "; give a capacity"), (True, r"$")):
-        with pytest.raises(StoreError, match=f"no filter of this name{expected}"):
+        with pytest.raises(StoreError, match=f"no bloomdupe store{expected}"):
             BloomFilter.open(url, readonly=readonly)
     with pytest.raises(SettingError, match=r"bytes, but there are .* of memory at"):
         BloomFilter.open(url, 10**13)
@@ -186,7 +186,7 @@ def test_a_batch_whose_answer_is_lost_is_not_sent_again(
     with BloomFilter.open(url, 1_000) as seen, server.client() as judge:
         seen.update(KEYS[:10])
         judge.config_resetstat()
-        between.lose(how, seen._client._redis)
+        between.lose(how, seen._head.client._redis)
         with pytest.raises(StoreUnreachableError, match="no Redis answers"):
             seen.add_many(KEYS[10:20])
         between.until_lost()

@@ -21,8 +21,9 @@ def test_what_does_not_fit_is_noticed(tmp_path: Path, wrong: str) -> None:
             seen.add(str(number))
             frontier.push(f"slot {number % 3}", 0, b"payload")
         frontier.checkpoint()
-        store, record = seen.share_store(), seen.record("filter")
+        store = seen.share_store()
         assert store is not None
+        record = store.now.record("filter")
         assert record is not None
         key, value = slot_record(StoredSlot(0, 11, "slot 0"))
         part = Part(changes={SLOTS: {key: value}})

@@ -24,7 +24,7 @@ def path(tmp_path: Path) -> Path:
     with BloomFilter.open(place, 2000, 1e-3) as seen:
         for number in range(2500):
             seen.add(str(number), exact=number % 2 == 0)
-        seen._contents.fold()
+        seen.fold()
         seen.update(map(str, range(2500, 3000)))
     return place
 

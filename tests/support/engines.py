@@ -87,7 +87,8 @@ class Disk(Memory):
         if not store.exists():
             return {}
         with BloomFilter.open(store, readonly=True) as seen:
-            return dict((seen.record("crawl") or {}).get("totals", {}))
+            assert seen.store is not None
+            return dict((seen.store.now.record("crawl") or {}).get("totals", {}))
 
     def failures(self, folder: Path) -> list[Failure]:
         """Return the failed requests, also those that are pending again."""
@@ -95,8 +96,8 @@ class Disk(Memory):
         if not store.exists():
             return []
         with BloomFilter.open(store, readonly=True) as seen:
-            assert seen._store is not None
-            with seen._store.snapshot() as snapshot:
+            assert seen.store is not None
+            with seen.store.snapshot() as snapshot:
                 return [failure for _, failure in stored_failures(snapshot)]
 
 

@@ -20,7 +20,6 @@ from bloomdupe.errors import (
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.filter.parameters import Parameters
 from bloomdupe.printable import logger_of, near
 from bloomdupe.settings import JobSettings
 from bloomdupe.store.files import open_regular, owner_of
@@ -84,7 +83,6 @@ class CrawlJob:
         settings, directory = self.settings, self.settings.directory
         with by_settings(SETTING_OF, ANOTHER):
             if directory is None:
-                Parameters.checked(settings.capacity, settings.fpp).check_memory()
                 return BloomFilter(
                     settings.capacity, settings.fpp, exact=settings.exact.all
                 )

@@ -21,7 +21,7 @@ from bloomdupe.errors import (
 )
 from bloomdupe.feeds.exporter import feed_names
 from bloomdupe.filter.bloom import BloomFilter
-from bloomdupe.filter.parameters import Parameters, check_same
+from bloomdupe.filter.parameters import Parameters, held_against
 from bloomdupe.frontier.held_frontier import CONTROL, HeldFrontier
 from bloomdupe.frontier.sent_request import PARTITIONS
 from bloomdupe.printable import logger_of
@@ -182,10 +182,8 @@ def _check_crawl(job: CrawlJob, crawler: Crawler, address: Address) -> None:
             whole = Parameters.checked(job.settings.capacity, parameters.fpp)
             whole.check_room(client.free_bytes(), "memory free in that Redis")
             return
-        check_same(address.shown, header["identity"], _identity_of(job, crawler))
-        found = Parameters.from_header(header, address.shown)
-        given = {"capacity": parameters.capacity, "fpp": parameters.fpp}
-        check_same(address.shown, vars(found), given)
+        wanted = {"capacity": parameters.capacity, "fpp": parameters.fpp}
+        held_against(address.shown, header, wanted, _identity_of(job, crawler))
 
 
 def check_settings(job: CrawlJob, crawler: Crawler) -> None:
