@@ -62,7 +62,6 @@ def idiom_of(program: Program) -> Idiom:
     asked_by_hand = text.count('"inline"') + 2 * text.count('"files"')
     return Idiom(
         Generated,
-        "generated",
         settings={**settings, "ITEM_PIPELINES": pipelines, "PROGRAM": text},
         # A request that cannot be stored comes again with all that led to it.
         repeats=None

@@ -18,9 +18,9 @@ import sqlite3
 import tempfile
 from collections import Counter
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from recorder import FILE
 from support import taken_out
@@ -33,14 +33,8 @@ from table import Idiom
 MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of our own is made in it
 DELAY = 0.004
 """Seconds that an answer takes."""
-UNDER_WAY = 4
-"""Requests that Scrapy has in flight at a time."""
 OF_A_RUN = {"owner.lock", "lock.mdb", "clean.json"}
 """Files of a store that say who works on it, and spare the next one a check."""
-INTERVAL = 0.02
-"""Seconds between checkpoints."""
-FIELDS = ["page", "part"]
-"""Of all items."""
 LONG = 200
 """A longer value of a field is compared by its digest."""
 FORCED = "forcing unclean shutdown"
@@ -51,7 +45,7 @@ MEDIA = {"file_urls", "files"}
 SETTINGS: dict[str, Any] = {
     "BLOOMDUPE_EXPECTED_URLS": 10_000,
     "CONCURRENT_ITEMS": 8,
-    "CONCURRENT_REQUESTS": UNDER_WAY,
+    "CONCURRENT_REQUESTS": 4,
     # The site may be stopped for minutes. A download that times out is retried: then
     # even an undisturbed crawl asks for a page twice.
     "DOWNLOAD_TIMEOUT": DEADLINE,
@@ -59,7 +53,7 @@ SETTINGS: dict[str, Any] = {
         "items.jsonl": {"format": "jsonlines"},
         "items.csv": {"format": "csv"},
     },
-    "FEED_EXPORT_FIELDS": FIELDS,
+    "FEED_EXPORT_FIELDS": ["page", "part"],
     "ITEM_PIPELINES": {},
     "LOG_LEVEL": "INFO",
     "REMOTE_CONTROL_ENABLED": False,
@@ -69,10 +63,9 @@ SETTINGS: dict[str, Any] = {
 """Of every project."""
 DURABLE: dict[str, Any] = {
     "ADDONS": {"bloomdupe.Addon": 500},
-    "BLOOMDUPE_CHECKPOINT_INTERVAL": INTERVAL,
+    "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.02,
 }
 """Of those with bloomdupe."""
-RECORDED = {"recorder.Recorder": 1000}
 
 
 @dataclass(frozen=True)
@@ -153,13 +146,8 @@ def last_checkpoints(run: Run) -> list[Last]:
     return list(last.values()) or [Last(0.0, 0, 0)]
 
 
-@dataclass
-class Outputs:
-    """The output of crawls, as text; items of the pipeline are a set."""
-
-    jsonl: Counter[str] = field(default_factory=Counter)
-    csv: Counter[str] = field(default_factory=Counter)
-    pipeline: set[str] = field(default_factory=set)
+Outputs: TypeAlias = dict[str, Counter[str]]
+"""The output of crawls, as text, by the place that it is in."""
 
 
 class IdiomCrawl(Crawl):
@@ -188,18 +176,20 @@ class IdiomCrawl(Crawl):
         folder = Path(tempfile.mkdtemp(prefix="idiom-", dir=place))
         super().__init__(folder, Site(idiom.pages, delay=DELAY).__enter__(), engine)
         self.keep = False
-        self.settings = self.project(stock=stock)
+        self._is_stock = stock
+        self.settings = self.project()
         self._module = idiom.spider.__module__
         self._limits = {} if open_files is None else {"open_files": open_files}
         self._before = None if without is None else getattr(taken_out, without)
 
-    def project(self, *, stock: bool) -> dict[str, Any]:
+    def project(self) -> dict[str, Any]:
         """Return the settings of its project."""
         settings = {**SETTINGS, **self.idiom.settings}
-        if not stock:
+        if not self._is_stock:
             settings = {**SETTINGS, **self.engine.settings, **DURABLE} | settings
-        if not (stock or self.engine.collects):
-            settings["ITEM_PIPELINES"] = {**settings["ITEM_PIPELINES"], **RECORDED}
+        if not (self._is_stock or self.engine.collects):
+            pipelines = settings["ITEM_PIPELINES"]
+            settings["ITEM_PIPELINES"] = {**pipelines, "recorder.Recorder": 1000}
         return settings
 
     def __exit__(self, *error: object) -> None:
@@ -251,19 +241,22 @@ class IdiomCrawl(Crawl):
         return Counter(visit.what for visit in self.site.log)
 
     def outputs(self) -> Outputs:
-        """Read all feeds, wherever they are, and the pipeline's database."""
-        outputs = Outputs()
+        """Read all feeds, wherever they are, and the pipeline's database, a set."""
+        outputs: Outputs = {"JSON lines": Counter(), "CSV": Counter()}
         for file in sorted(self.folder.rglob("*.jsonl*")):
             with _opened(file) as text:
-                outputs.jsonl.update(map(self._line, text.read().splitlines()))
+                outputs["JSON lines"].update(map(self._line, text.read().splitlines()))
         for file in sorted(self.folder.rglob("*.csv*")):
             with _opened(file) as lines:
-                outputs.csv.update(map(self._text, csv.DictReader(lines)))
+                outputs["CSV"].update(map(self._text, csv.DictReader(lines)))
+        if self._is_stock or self.engine.collects:
+            return outputs
+        outputs["pipeline"] = Counter()
         if (self.folder / FILE).exists():
             with sqlite3.connect(self.folder / FILE) as database:
                 rows = database.execute("SELECT item FROM items").fetchall()
             database.close()
-            outputs.pipeline = {self._line(row) for (row,) in rows}
+            outputs["pipeline"] = Counter({self._line(row) for (row,) in rows})
         return outputs
 
     def _line(self, line: str) -> str:

@@ -45,20 +45,13 @@ class Verdict:
     """All that were passed, if there was to be no stop."""
 
 
-def compare_outputs(
-    expected: Counter[str], outputs: Outputs, *, recorded: bool
-) -> list[str]:
+def compared(expected: Outputs, found: Outputs) -> list[str]:
     """Compare items in each place."""
-    found = {"JSON lines": outputs.jsonl, "CSV": outputs.csv}
-    complaints = [
+    return [
         f"{place}: {words}"
-        for place, items in found.items()
-        if (words := differences(expected, items))
+        for place in found
+        if (words := differences(expected[place], found[place]))
     ]
-    if not recorded:
-        return complaints
-    words = differences(Counter(set(expected)), Counter(outputs.pipeline))
-    return [*complaints, f"pipeline: {words}"] if words else complaints
 
 
 def allowed(run: Run, asks: int) -> int:
@@ -78,9 +71,11 @@ def judge(model: Model, crawl: IdiomCrawl) -> list[str]:
 
     On Redis, any number of requests may come again, and have tracebacks, after a kill.
     """
-    outputs, on_redis = crawl.outputs(), crawl.engine.collects
-    complaints = compare_outputs(model.items, outputs, recorded=not on_redis)
-    if complaints and outputs.jsonl.total() <= model.items.total() and was_said(crawl):
+    items, found, on_redis = model.items, crawl.outputs(), crawl.engine.collects
+    places = {"JSON lines": items, "CSV": items, "pipeline": Counter({*items})}
+    complaints = compared(places, found)
+    total = found["JSON lines"].total()
+    if complaints and total <= items.total() and was_said(crawl):
         complaints.clear()
     visits = crawl.visits
     repeats, asks = crawl.idiom.repeats, crawl.idiom.asks
@@ -190,11 +185,7 @@ def again(crawl: IdiomCrawl, *stops: Stop | None) -> list[str]:
             complaints.append(ended(run))
         if asked := {visit.what for visit in run.visits} - set(crawl.idiom.start_asks):
             complaints.append(f"{run.name} asks for {sorted(asked)[:SHOWN]}")
-    later = crawl.outputs()
-    for place, found in (("JSON lines", later.jsonl), ("CSV", later.csv)):
-        expected = outputs.csv if place == "CSV" else outputs.jsonl
-        if words := differences(expected, found):
-            complaints.append(f"{place}: {words}")
+    complaints += compared(outputs, crawl.outputs())
     if changed := dict(crawl.files().items() ^ files.items()):
         complaints.append(f"files have changed: {sorted(changed)}")
     return complaints

@@ -36,7 +36,7 @@ def ask_scrapy(idiom: Idiom) -> Model:
     with IdiomCrawl(idiom, stock=True) as crawl:
         run = crawl.run_command()
         assert finished(run), run.log
-        return Model(crawl.outputs().jsonl, crawl.visits, [])
+        return Model(crawl.outputs()["JSON lines"], crawl.visits, [])
 
 
 def of_scrapy(idiom: Idiom) -> Model:

@@ -28,8 +28,6 @@ class Idiom:
     """A spider, the way it is run, and the exceptions for it."""
 
     spider: type[Spider]
-    theme: str
-    """The module that has it."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Besides the usual ones, see ``crawls.py``."""
     arguments: tuple[str, ...] = ()
@@ -97,8 +95,7 @@ def idiom(**options: Any) -> Callable[[Class], Class]:
         spider.name = re.sub(r"(?<=.)(?=[A-Z])", "_", spider.__name__).lower()
         assert spider.name not in IDIOMS, spider.name
         assert spider.__doc__, spider.name
-        theme = spider.__module__.rpartition(".")[2]
-        IDIOMS[spider.name] = Idiom(spider, theme, **options)
+        IDIOMS[spider.name] = Idiom(spider, **options)
         return spider
 
     return enter

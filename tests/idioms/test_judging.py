@@ -114,7 +114,7 @@ def test_a_job_that_was_deleted_between_the_runs_is_seen(model: Model) -> None:
             "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.001,
         }
         assert crawl.run_command(Stop(request=15)).stopped
-        assert crawl.outputs().jsonl
+        assert crawl.outputs()["JSON lines"]
         shutil.rmtree(crawl.folder / "job")
         assert run_to_end(crawl) == []
         complaints = judge(model, crawl)
