@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
@@ -15,10 +13,6 @@ import pytest
 from support.shared_data import REPOSITORY
 
 import bloomdupe
-
-FOR_USERS = ("metrics", "redis")
-"""Extras that are for users, and not for those who work on bloomdupe."""
-
 
 CRAWL = """
 import scrapy
@@ -40,6 +34,8 @@ process = CrawlerProcess({
 process.crawl(OnePage)
 process.start()
 assert open("items.jl").read() == '{"text": "one"}\\n'
+import sys
+print(*sys.modules)
 """
 NOT_FOR_A_PLAIN_CRAWL = {
     "prometheus_client",
@@ -54,7 +50,6 @@ NOT_FOR_A_PLAIN_CRAWL = {
     "bloomdupe.store.redis",
 }
 """Modules and packages that a crawl on disk, without extras, has no need of."""
-
 
 STEPS = """
 import sys
@@ -74,11 +69,15 @@ except OSError:
 """
 
 
+def output_of(*words: str, cwd: Path | None = None) -> str:
+    """Return the output of Python."""
+    command = [sys.executable, *words]
+    return subprocess.check_output(command, text=True, cwd=cwd)
+
+
 def test_scrapy_and_redis_are_imported_where_they_are_needed() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", STEPS], capture_output=True, text=True, check=True
-    )
-    face, filter_, all_of_it, on_redis = map(str.split, done.stdout.splitlines())
+    found = output_of("-c", STEPS).splitlines()
+    face, filter_, all_of_it, on_redis = map(str.split, found)
     ours = [name for name in face if name.startswith("bloomdupe.")]
     assert ours == ["bloomdupe._version"]
     assert not {"scrapy", "redis", "twisted"} & {*filter_}
@@ -88,12 +87,7 @@ def test_scrapy_and_redis_are_imported_where_they_are_needed() -> None:
 
 
 def test_a_plain_crawl_imports_nothing_before_it_is_needed(tmp_path: Path) -> None:
-    code = f"{CRAWL}\nimport sys\nprint(*sys.modules)"
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=True, cwd=tmp_path
-    )
-    imported = {*done.stdout.split()}
+    imported = {*output_of("-c", CRAWL, cwd=tmp_path).split()}
     assert {"bloomdupe.crawl.scheduler", "bloomdupe.feeds.exporter", "lmdb"} <= imported
     assert not {
         name
@@ -106,29 +100,16 @@ def test_a_plain_crawl_imports_nothing_before_it_is_needed(tmp_path: Path) -> No
 def test_the_version_is_the_same_everywhere() -> None:
     assert version("bloomdupe") == bloomdupe.__version__
     script = str(Path(sys.executable).with_name("bloomdupe"))
-    for command in ([script], [sys.executable, "-m", "bloomdupe"]):
-        done = subprocess.run(
-            [*command, "--version"], capture_output=True, text=True, check=True
-        )
-        assert done.stdout == f"bloomdupe {bloomdupe.__version__}\n"
+    for words in ([script], ["-m", "bloomdupe"]):
+        expected = f"bloomdupe {bloomdupe.__version__}\n"
+        assert output_of(*words, "--version") == expected
 
 
-def nodes_of(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes but those that are for types."""
-    yield node
-    if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
-        for child in ast.iter_child_nodes(node):
-            yield from nodes_of(child)
-
-
-def imported_by(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom):
-        return [node.module or ""]
-    if isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func):
-        return [str(a.value) for a in node.args if isinstance(a, ast.Constant)]
-    return []
+FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?:(?: .*)?\n)*", re.MULTILINE)
+IMPORTED = re.compile(
+    r"^ *(?:from (\w+)[\w.]* import |import (\w+)(?:\.\w+)*(?: as \w+)?(?: *#.*)?$)",
+    re.MULTILINE,
+)
 
 
 def test_imports_and_declared_requirements_agree() -> None:
@@ -136,19 +117,16 @@ def test_imports_and_declared_requirements_agree() -> None:
     toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     project = toml.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
-    requirements = [
-        *project["dependencies"],
-        *(one for e in FOR_USERS for one in extras[e]),
-    ]
+    requirements = [*project["dependencies"], *extras["metrics"], *extras["redis"]]
     declared = {
         re.split(r"[^\w-]", requirement, maxsplit=1)[0].lower().replace("_", "-")
         for requirement in requirements
     }
     tops = {
-        name.partition(".")[0]
+        top
         for path in Path(bloomdupe.__file__).parent.rglob("*.py")
-        for node in nodes_of(ast.parse(path.read_text("utf-8")))
-        for name in imported_by(node)
+        for found in IMPORTED.findall(FOR_TYPES.sub("", path.read_text("utf-8")))
+        for top in filter(None, found)
     }
     homes = packages_distributions()
     imported = {
