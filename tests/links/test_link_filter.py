@@ -172,6 +172,8 @@ ASIDE = {
     "scrapys_filter": "SCHEDULER or DUPEFILTER_CLASS is not bloomdupe's own",
 }
 ACTIVE = [name for name in CASES if name not in {*ASIDE, "offsite", "control_rewrite"}]
+IN_CI = frozenset({"asynchronous", "depth", "exact", "poet_on_other"})
+"""Cases that show the same behaviour once more."""
 COUNTED = (
     "dupefilter/filtered",
     "scheduler/enqueued",
@@ -184,15 +186,20 @@ COUNTED = (
 )
 
 
-def each(*names: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("case", names, scope="module")
+def each(*names: str, in_ci: frozenset[str] = IN_CI) -> pytest.MarkDecorator:
+    """Let a test have these cases, of which some are left to CI."""
+    slow = pytest.mark.slow
+    cases = [
+        pytest.param(name, marks=slow) if name in in_ci else name for name in names
+    ]
+    return pytest.mark.parametrize("case", cases, scope="module")
 
 
 def counts(result: Result) -> dict[str, Any]:
     return {name: result.stats.get(name) for name in COUNTED}
 
 
-@each(*ACTIVE, *ASIDE, "offsite")
+@each(*ACTIVE, *ASIDE, "offsite", in_ci=IN_CI | {"debug", "depths", "scrapys_filter"})
 def test_same_requests_and_same_counts_as_without_it(
     results: Results, case: str
 ) -> None:
