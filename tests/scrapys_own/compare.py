@@ -25,6 +25,7 @@ import tarfile
 import tempfile
 from collections import Counter
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 ADDON = '\nADDONS = {"bloomdupe.Addon": 500}\n'
@@ -80,18 +81,6 @@ def unpacked(source: Path, folder: Path) -> Path:
     return tree
 
 
-def changed(tree: Path, *, addon: bool, beside: bool, jobdir: bool) -> None:
-    """Change the defaults of Scrapy."""
-    for wanted, name, code in (
-        (addon, "settings/default_settings.py", ADDON),
-        (addon and beside, "crawler.py", BESIDE),
-        (jobdir, "crawler.py", JOBDIR),
-    ):
-        if wanted:
-            with (tree / "scrapy" / name).open("a") as file:
-                file.write(code)
-
-
 def run(scrapy: Path, tests_of: Path, options: list[str]) -> dict[str, tuple[str, str]]:
     """Run tests on a copy of Scrapy; return outcome and first line of the error."""
     beside = scrapy.parent.parent
@@ -101,18 +90,10 @@ def run(scrapy: Path, tests_of: Path, options: list[str]) -> dict[str, tuple[str
     environment = os.environ | {"PYTHONPATH": str(scrapy), "TMPDIR": str(temporary)}
     command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}"]
     command += ["-o", "junit_family=xunit1", "--timeout=120"]
-    for message in WARNINGS:
-        command += ["-W", f"ignore:{message}"]
-    command += options
+    command += [f"-Wignore:{message}" for message in WARNINGS] + options
     with (beside / "pytest.log").open("a") as log:
-        subprocess.run(
-            command,
-            cwd=tests_of,
-            env=environment,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
+        told: dict[str, Any] = {"stdout": log, "stderr": subprocess.STDOUT}
+        subprocess.run(command, cwd=tests_of, env=environment, check=False, **told)
     return dict(map(outcome_of, ET.parse(report).iter("testcase")))  # noqa: S314 - ours
 
 
@@ -149,18 +130,20 @@ def main() -> int:
     parser.add_argument("--jobdir", action="store_true", help="a JOBDIR a crawler")
     parser.add_argument("--of", type=Path, help="the tests of another package")
     arguments, options = parser.parse_known_args()
-    with tempfile.TemporaryDirectory(prefix="scrapys-own") as name:
+    with tempfile.TemporaryDirectory(prefix="scrapys-own") as place:
         trees, outcomes = [], []
         for addon in (False, True):
-            folder = Path(name, "addon" if addon else "stock")
+            folder = Path(place, "addon" if addon else "stock")
             scrapy = unpacked(arguments.source, folder / "source")
             tree = unpacked(arguments.of, folder / "tests") if arguments.of else scrapy
-            changed(
-                scrapy,
-                addon=addon,
-                beside=tree is not scrapy,
-                jobdir=arguments.jobdir,
-            )
+            changes = [("settings/default_settings.py", ADDON)] if addon else []
+            if addon and arguments.of:
+                changes.append(("crawler.py", BESIDE))
+            if arguments.jobdir:
+                changes.append(("crawler.py", JOBDIR))
+            for name, code in changes:
+                with (scrapy / "scrapy" / name).open("a") as file:
+                    file.write(code)
             trees.append((scrapy, tree))
             outcomes.append(run(scrapy, tree, ["tests", *options]))
             counts = Counter(outcome for outcome, _ in outcomes[-1].values())
