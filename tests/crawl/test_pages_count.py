@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,8 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import count_pending
 
 PROGRAMS = 2_000 if slow_tests_run() else 90
-CONTROLS = 24
+CONTROLS, ENOUGH = 24, 3
+"""Programs of a control, and in how many of them the judge must see it."""
 MEMORY = Path("/dev/shm")  # noqa: S108 - or each commit would wait for a disk
 
 
@@ -161,9 +163,9 @@ def test_a_judge_sees(
 ) -> None:
     monkeypatch.setattr(Frontier, "push", Frontier.push)  # and put back at the end
     wrong(monkeypatch)
-    found = [judged(seed, place / str(seed), **how) for seed in range(CONTROLS)]
-    seen = sum(bool(getattr(one, what)) for one in found)
-    assert seen > CONTROLS // 10
+    found = (judged(seed, place / str(seed), **how) for seed in range(CONTROLS))
+    seen = (one for one in found if getattr(one, what))
+    assert len([*islice(seen, ENOUGH)]) == ENOUGH
 
 
 # Pages that do not end

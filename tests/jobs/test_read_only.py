@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.jobs import make_job
+from support.repetition import slow_tests_run
 from support.waiting import DEADLINE
 
 READING = (["info"], ["list"], ["verify"])
@@ -32,7 +33,8 @@ def test_on_media_that_cannot_be_written_verbs_that_only_read_work(
     media = tmp_path / "media"
     media.mkdir()
     program = str(Path(sys.executable).with_name("bloomdupe"))
-    for name, *more in (*READING, *CHANGING):
+    verbs = READING + CHANGING if slow_tests_run() else READING[:1] + CHANGING[:1]
+    for name, *more in verbs:
         done = subprocess.run(
             [
                 *("unshare", "-m", "sh", "-c", MOUNT, "../job", "../media"),
