@@ -1,7 +1,7 @@
 """A site with a known graph.
 
 ``/0`` to ``/20`` are a tree with a few links across. The other pages are named by
-their behaviour: see the functions below.
+their behaviour: see ``NAMED``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ FAN = 4
 """Links from a page of the tree to its children."""
 CHAIN = 15
 """Pages in a chain."""
-STAR = 15
-"""Pages around a star."""
+STAR = range(15)
+"""The numbers of the pages around a star."""
+SPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 
 Page: TypeAlias = "Callable[[Visit], Answer]"
 
@@ -29,7 +30,7 @@ Page: TypeAlias = "Callable[[Visit], Answer]"
 def pages(visit: Visit) -> Answer:
     """Answer a request."""
     name = urlsplit(visit.path).path.split("/")[1]
-    return (tree if name.isdigit() else NAMED.get(name, missing))(visit)
+    return (tree if name.isdigit() else NAMED.get(name, NAMED["missing"]))(visit)
 
 
 def number_in(visit: Visit) -> int:
@@ -60,42 +61,14 @@ def tree(visit: Visit) -> Answer:
     return html([f"/{link}" for link in links_of(number_in(visit))])
 
 
-def detail(_: Visit) -> Answer:
-    """Leads nowhere."""
-    return html([], "detail")
-
-
 def chain(visit: Visit) -> Answer:
     following = number_in(visit) + 1
     return html([f"/chain/{following}"] if following < CHAIN else [])
 
 
-def star(_: Visit) -> Answer:
-    return html([f"/detail/{number}" for number in range(STAR)])
-
-
-def poll(visit: Visit) -> Answer:
-    """Is ready when it is asked for the third time."""
-    ready = visit.number >= 3
-    return typed(json.dumps({"ready": ready}), "application/json")
-
-
-def moved(visit: Visit) -> Answer:
-    return Answer("", 302, headers={"Location": f"/detail/{number_in(visit)}"})
-
-
-def refresh(visit: Visit) -> Answer:
-    place = f"/detail/{number_in(visit)}"
-    return Answer(f'<meta http-equiv="refresh" content="0; url={place}">')
-
-
 def flaky(visit: Visit) -> Answer:
     """Fails when it is asked for the first time."""
-    return Answer("", 503) if visit.number == 1 else detail(visit)
-
-
-def missing(_: Visit) -> Answer:
-    return Answer("nothing here", 404)
+    return Answer("", 503) if visit.number == 1 else html([], "detail")
 
 
 def echo(visit: Visit) -> Answer:
@@ -105,9 +78,9 @@ def echo(visit: Visit) -> Answer:
 
 def login(visit: Visit) -> Answer:
     """Takes a name in the query, and says it in a cookie."""
-    name = visit.query["name"]
-    answer = html(["/private"], "welcome")
-    return Answer(answer.body, headers={"Set-Cookie": f"user={name}; Path=/"})
+    cookie = f"user={visit.query['name']}; Path=/"
+    body = html(["/private"], "welcome").body
+    return Answer(body, headers={"Set-Cookie": cookie})
 
 
 def private(visit: Visit) -> Answer:
@@ -123,50 +96,46 @@ def form(visit: Visit) -> Answer:
     )
 
 
-def file(visit: Visit) -> Answer:
-    return typed(b"%d " % number_in(visit) * 1000, "application/octet-stream")
-
-
 def sitemap(visit: Visit) -> Answer:
-    pages = "".join(
-        f"<url><loc>{visit.base}/detail/{n}</loc></url>" for n in range(STAR)
-    )
-    space = "http://www.sitemaps.org/schemas/sitemap/0.9"
-    return typed(f'<urlset xmlns="{space}">{pages}</urlset>', "text/xml")
+    pages = "".join(f"<url><loc>{visit.base}/detail/{n}</loc></url>" for n in STAR)
+    return typed(f"<urlset {SPACE}>{pages}</urlset>", "text/xml")
 
 
 def sitemap_index(visit: Visit) -> Answer:
-    space = "http://www.sitemaps.org/schemas/sitemap/0.9"
     one = f"<sitemap><loc>{visit.base}/sitemap.xml</loc></sitemap>"
-    return typed(f'<sitemapindex xmlns="{space}">{one}</sitemapindex>', "text/xml")
+    return typed(f"<sitemapindex {SPACE}>{one}</sitemapindex>", "text/xml")
 
 
-def feed_xml(_: Visit) -> Answer:
-    items = "".join(f"<item><id>{n}</id></item>" for n in range(STAR))
-    return typed(f"<rss>{items}</rss>", "text/xml")
-
-
-def robots(_: Visit) -> Answer:
-    return typed("User-agent: *\nDisallow: /2\n", "text/plain")
+def to_detail(visit: Visit) -> str:
+    return f"/detail/{number_in(visit)}"
 
 
 NAMED: dict[str, Page] = {
     "chain": chain,
-    "detail": detail,
+    "detail": lambda _: html([], "detail"),
     "echo": echo,
-    "feed.xml": feed_xml,
-    "file": file,
+    "feed.xml": lambda _: typed(
+        f"<rss>{''.join(f'<item><id>{n}</id></item>' for n in STAR)}</rss>", "text/xml"
+    ),
+    "file": lambda visit: typed(
+        b"%d " % number_in(visit) * 1000, "application/octet-stream"
+    ),
     "flaky": flaky,
     "form": form,
     "login": login,
-    "missing": missing,
-    "moved": moved,
-    "poll": poll,
+    "missing": lambda _: Answer("nothing here", 404),
+    "moved": lambda visit: Answer("", 302, headers={"Location": to_detail(visit)}),
+    # It is ready when it is asked for the third time.
+    "poll": lambda visit: typed(
+        json.dumps({"ready": visit.number >= 3}), "application/json"
+    ),
     "private": private,
-    "refresh": refresh,
-    "robots.txt": robots,
+    "refresh": lambda visit: Answer(
+        f'<meta http-equiv="refresh" content="0; url={to_detail(visit)}">'
+    ),
+    "robots.txt": lambda _: typed("User-agent: *\nDisallow: /2\n", "text/plain"),
     "sitemap.xml": sitemap,
     "sitemap_index.xml": sitemap_index,
-    "star": star,
+    "star": lambda _: html([f"/detail/{number}" for number in STAR]),
 }
 """By the first part of the path."""
