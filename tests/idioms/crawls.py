@@ -92,13 +92,6 @@ class Stop:
             return {}
         return {name: one for name, one in asdict(self).items() if one is not None}
 
-    def __str__(self) -> str:
-        if self.request is not None:
-            return f"at request {self.request}"
-        if self.number is not None:
-            return f"{self.action} point {self.number} {self.since or ''}".strip()
-        return f"{self.action} {self.point} #{self.nth}"
-
 
 class Last(NamedTuple):
     """The last checkpoint of a job in a run."""

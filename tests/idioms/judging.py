@@ -92,7 +92,9 @@ def judge(model: Model, crawl: IdiomCrawl) -> list[str]:
         well = run.stopped is None or run.status == 0
         said = run.log.count("Traceback") > run.log.count(STOPPED_TWICE)
         if well and said and not crawl.idiom.raises:
-            complaints.append(f"{run.name}: {traceback_in(run.log)}")
+            lines = run.log.partition("Traceback")[2].splitlines()[1:]
+            words = next((line for line in lines if line[:1].strip()), "Traceback")
+            complaints.append(f"{run.name}: {words}")
     return complaints
 
 
@@ -103,12 +105,6 @@ def was_said(crawl: IdiomCrawl) -> bool:
         return False
     warning = re.compile(rf"(WARNING|ERROR): .*{words}")
     return any(warning.search(run.log) for run in crawl.runs[1:])
-
-
-def traceback_in(log: str) -> str:
-    """Return the last line of the first traceback."""
-    lines = log[log.index("Traceback") :].splitlines()[1:]
-    return next((line for line in lines if line[:1].strip()), "Traceback")
 
 
 def ended(run: Run) -> str:
@@ -128,13 +124,6 @@ def run_to_end(crawl: IdiomCrawl) -> list[str]:
     return [f"not finished after {RUNS} runs"]
 
 
-def expected_items(idiom: Idiom) -> Counter[str]:
-    """Return the items of stock Scrapy, or of the table where Scrapy cannot know."""
-    if idiom.items is not None:
-        return Counter(json.dumps({"page": page}) for page in idiom.items)
-    return of_scrapy(idiom).items
-
-
 def expected(idiom: Idiom) -> Model:
     """Return the result of stock Scrapy; crawl where Scrapy cannot know everything."""
     if idiom.items is None and idiom.says is None:
@@ -145,12 +134,18 @@ def expected(idiom: Idiom) -> Model:
 def undisturbed(idiom: Idiom) -> Model:
     """Crawl in peace, to the very end of the process.
 
-    Stock Scrapy says which result a crawl must have.
+    Stock Scrapy says which result a crawl must have, or the table where it cannot know.
     """
-    items = expected_items(idiom)
+    if idiom.items is None:
+        items = of_scrapy(idiom).items
+    else:
+        items = Counter(json.dumps({"page": page}) for page in idiom.items)
     with IdiomCrawl(idiom) as crawl:
         complaints = []
-        while not finished_before_its_end(crawl):
+        while True:
+            run = crawl.run_command(Stop(point="before exit"))
+            if run.stopped is not None and went_well(run):
+                break
             if len(crawl.runs) == RUNS:
                 complaints.append(f"not finished after {RUNS} runs")
                 break
@@ -164,12 +159,6 @@ def undisturbed(idiom: Idiom) -> Model:
         if says is not None and not re.search(says, crawl.runs[0].log):
             complaints.append(f"the log does not say {says}")
         return model
-
-
-def finished_before_its_end(crawl: IdiomCrawl) -> bool:
-    """Whether a run had finished when it was stopped at the end of its process."""
-    run = crawl.run_command(Stop(point="before exit"))
-    return run.stopped is not None and went_well(run)
 
 
 def again(crawl: IdiomCrawl, *stops: Stop | None) -> list[str]:

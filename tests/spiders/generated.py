@@ -257,20 +257,16 @@ class Generated(Listens):
 
     def distinguish(self, given: dict[str, Any], body: str, by: str) -> None:
         """Let a request carry the name of its body."""
-        if by == "meta":
-            given["meta"]["body"] = body
-        elif by == "header":
-            given["headers"] = {"X-Body": body}
-        elif by == "cookie":
-            given["cookies"] = {"body": body}
-        elif by == "nested":
-            shared = ["shared", {"by": [body]}]
-            nested = {"body": body, "one": shared, "other": shared}
-            given["cb_kwargs"] = {"nested": nested, "again": nested["one"]}
-        elif by == "query":
-            given["query"] = body
-        else:
-            given["cb_kwargs"] = {"body": body}
+        shared = ["shared", {"by": [body]}]
+        nested = {"body": body, "one": shared, "other": shared}
+        ways: dict[str, dict[str, Any]] = {
+            "meta": {"meta": {**given["meta"], "body": body}},
+            "header": {"headers": {"X-Body": body}},
+            "cookie": {"cookies": {"body": body}},
+            "nested": {"cb_kwargs": {"nested": nested, "again": shared}},
+            "query": {"query": body},
+        }
+        given |= ways.get(by, {"cb_kwargs": {"body": body}})
 
     def callback(self, kind: str) -> Callable[..., Any]:
         if kind == "lambda":

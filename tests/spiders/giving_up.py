@@ -22,11 +22,8 @@ class Wrong(Spider):
             callback = "break_" if "break" in href else "parse"
             errback = "fail" if "fail" in href else None
             errback = "raise_" if "raise" in href else errback
-            yield response.follow(
-                href,
-                callback=getattr(self, callback),
-                errback=errback and getattr(self, errback),
-            )
+            fails = errback and getattr(self, errback)
+            yield response.follow(href, getattr(self, callback), errback=fails)
         yield {"url": response.url}
 
     async def break_(self, response: Any) -> Any:
