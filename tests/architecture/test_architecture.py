@@ -7,7 +7,6 @@ private names. Each rule here has a control: a small package that breaks it.
 from __future__ import annotations
 
 import ast
-import importlib
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from support.shared_data import needs_package
 
 import bloomdupe
 from bloomdupe.filter import hashing, sizing
@@ -174,15 +172,3 @@ def test_sizes_that_two_packages_state_are_the_same() -> None:
     """Arithmetic does not import the store, so each says it for itself."""
     assert store_format.DIGEST_BYTES == hashing.DIGEST_BYTES
     assert 8 * store_format.BLOCK_BYTES == sizing.BLOCK_BITS
-
-
-def test_every_module_can_be_imported() -> None:
-    missing = set()
-    for name in SOURCES:
-        try:
-            if not name.rpartition(".")[2].startswith("_"):
-                importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            missing.add(str(error.name))
-    needs_package(*missing)
-    assert missing == set()
