@@ -99,13 +99,12 @@ class LanguageFingerprinter:
         return fingerprint(request, include_headers=["X-Language"])
 
 
-class LowerCaseFingerprinter(OfCrawler):
+class LowerCaseFingerprinter:
     """Knows a fingerprint early, and says so."""
 
     bloomdupe_early = True
 
     def fingerprint(self, request: Request) -> bytes:
-        self.crawler.stats.inc_value("fingerprints")
         path, dot, fragment = request.url.partition("#")
         return fingerprint(request.replace(url=path.lower() + dot + fragment))
 
