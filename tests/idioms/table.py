@@ -85,17 +85,27 @@ IDIOMS: dict[str, Idiom] = {}
 """By name."""
 
 
+COMPONENTS = ("downloader_middlewares", "item_pipelines", "spider_middlewares")
+
+
 def idiom(**options: Any) -> Callable[[Class], Class]:
     """Enter a spider in the table; the options are the fields of :class:`Idiom`.
 
-    It is named as its class is, in lower case.
+    It is named as its class is, in lower case. Components of its own are an option with
+    the name of their setting: classes, and their orders.
     """
 
     def enter(spider: Class) -> Class:
         spider.name = re.sub(r"(?<=.)(?=[A-Z])", "_", spider.__name__).lower()
         assert spider.name not in IDIOMS, spider.name
         assert spider.__doc__, spider.name
-        IDIOMS[spider.name] = Idiom(spider, **options)
+        settings = {**options.pop("settings", {})}
+        for kind in options.keys() & COMPONENTS:
+            orders = options.pop(kind).items()
+            settings[kind.upper()] = {
+                f"{one.__module__}.{one.__name__}": order for one, order in orders
+            }
+        IDIOMS[spider.name] = Idiom(spider, settings=settings, **options)
         return spider
 
     return enter

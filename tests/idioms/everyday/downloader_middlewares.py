@@ -14,11 +14,6 @@ from support.stops import moment
 from table import idiom
 
 
-def middleware(name: str, order: int = 100) -> dict[str, Any]:
-    """Return the settings with a middleware of this module."""
-    return {"DOWNLOADER_MIDDLEWARES": {f"{__name__}.{name}": order}}
-
-
 class TwoParts(Pages):
     """A page with a callback that is stopped between two items."""
 
@@ -36,7 +31,7 @@ class Answers:
         return None
 
 
-@idiom(settings=middleware("Answers"))
+@idiom(downloader_middlewares={Answers: 100})
 class AnswersResponse(Tree):
     """process_request() answers with a response of its own."""
 
@@ -48,7 +43,7 @@ class Elsewhere:
         return None
 
 
-@idiom(settings=middleware("Elsewhere"))
+@idiom(downloader_middlewares={Elsewhere: 100})
 class AnswersRequest(Tree):
     """process_request() answers with another request."""
 
@@ -60,7 +55,7 @@ class Later:
         return response
 
 
-@idiom(settings=middleware("Later"), repeats=4)
+@idiom(downloader_middlewares={Later: 100}, repeats=4)
 class AnswersAgain(Tree):
     """process_response() answers with a request for the same page."""
 
@@ -73,7 +68,7 @@ class Repair:
         return HtmlResponse(request.url, body=b"instead", request=request)
 
 
-@idiom(settings={**middleware("Repair", 900), "RETRY_ENABLED": False})
+@idiom(downloader_middlewares={Repair: 900}, settings={"RETRY_ENABLED": False})
 class AnswersException(Pages):
     """process_exception() answers with a response or a request."""
 
@@ -88,7 +83,7 @@ class Copy:
         return response.replace(request=request.copy())
 
 
-@idiom(settings=middleware("Copy", 10), moments=("half",))
+@idiom(downloader_middlewares={Copy: 10}, moments=("half",))
 class CopiedRequest(TwoParts):
     """A response that carries a copy of its request."""
 
@@ -103,7 +98,7 @@ class Inline(OfCrawler):
         return await download(self.crawler, other)
 
 
-@idiom(settings=middleware("Inline", 10), moments=("half",))
+@idiom(downloader_middlewares={Inline: 10}, moments=("half",))
 class InlineRequest(TwoParts):
     """A response that carries the request that was downloaded instead."""
 
@@ -117,6 +112,6 @@ class Slots:
         request.meta.setdefault("download_slot", f"proxy{next(self.numbers) % 5}")
 
 
-@idiom(settings={**middleware("Slots", 610), "DOWNLOAD_DELAY": 0.02})
+@idiom(downloader_middlewares={Slots: 610}, settings={"DOWNLOAD_DELAY": 0.02})
 class RotatingSlots(Tree):
     """A downloader middleware that sets the slot of each request, with a delay."""

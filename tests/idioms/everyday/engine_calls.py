@@ -93,11 +93,7 @@ class ClosesAtTen(OfCrawler):
         return item
 
 
-@idiom(
-    settings={"ITEM_PIPELINES": {f"{__name__}.ClosesAtTen": 100}},
-    items=STAR_ITEMS,
-    repeats=2,
-)
+@idiom(item_pipelines={ClosesAtTen: 100}, items=STAR_ITEMS, repeats=2)
 class PipelineCloses(Tree):
     """A pipeline closes the spider; run again, the rest comes."""
 

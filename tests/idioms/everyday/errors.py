@@ -42,7 +42,7 @@ class RaisesOnTheWay:
         return response
 
 
-@idiom(settings={"DOWNLOADER_MIDDLEWARES": {f"{__name__}.RaisesOnTheWay": 100}})
+@idiom(downloader_middlewares={RaisesOnTheWay: 100})
 class Ignored(Tree):
     """Downloader middlewares that raise IgnoreRequest, with and without errback."""
 

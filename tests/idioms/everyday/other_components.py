@@ -109,7 +109,6 @@ class DownloaderMiddleware:
 
 @idiom(
     settings={
-        "DOWNLOADER_MIDDLEWARES": {f"{__name__}.DownloaderMiddleware": 300},
         # Before the feed exporter, so that it sees their changes.
         "EXTENSIONS": {f"{__name__}.Receivers": -5},
         "FEEDS": {
@@ -126,9 +125,10 @@ class DownloaderMiddleware:
         },
         "FEED_EXPORTERS": {"table": f"{__name__}.Table"},
         "FEED_STORAGES": {"kept": f"{__name__}.Storage"},
-        "ITEM_PIPELINES": {f"{__name__}.Pipeline": 100},
-        "SPIDER_MIDDLEWARES": {f"{__name__}.SpiderMiddleware": 300},
     },
+    downloader_middlewares={DownloaderMiddleware: 300},
+    item_pipelines={Pipeline: 100},
+    spider_middlewares={SpiderMiddleware: 300},
 )
 class OtherComponents(Tree):
     """Plugins, exporters, a storage, a pipeline, receivers, third-party middlewares."""

@@ -15,14 +15,10 @@ from itemadapter import ItemAdapter
 from itemloaders.processors import TakeFirst
 from scrapy.http import Response
 from scrapy.loader import ItemLoader
+from scrapy.pipelines.files import FilesPipeline
 from support.components import OfCrawler
 from support.stops import limit_files, pause, wanted
 from table import idiom
-
-
-def pipelines(**orders: int) -> dict[str, Any]:
-    """Return the settings with pipelines of this module."""
-    return {"ITEM_PIPELINES": {f"{__name__}.{n}": order for n, order in orders.items()}}
 
 
 class Tree(common.Tree):
@@ -46,7 +42,7 @@ class Add:
         return item
 
 
-@idiom(settings=pipelines(Add=100, Wait=200))
+@idiom(item_pipelines={Add: 100, Wait: 200})
 class Adds(Tree):
     """A pipeline that adds to a field, before a pipeline that waits."""
 
@@ -59,7 +55,7 @@ class Fetch(OfCrawler):
         return item
 
 
-@idiom(settings=pipelines(Fetch=100), asks=2)
+@idiom(item_pipelines={Fetch: 100}, asks=2)
 class Fetches(Tree):
     """A pipeline that downloads something for each item."""
 
@@ -75,7 +71,7 @@ class OldStyle:
         return deferLater(loop, 0.01, lambda: item)
 
 
-@idiom(settings=pipelines(OldStyle=100))
+@idiom(item_pipelines={OldStyle: 100})
 class Deferreds(Tree):
     """A pipeline that returns Deferreds."""
 
@@ -102,7 +98,7 @@ class SaysSeen:
         return item
 
 
-@idiom(settings=pipelines(SaysSeen=100))
+@idiom(item_pipelines={SaysSeen: 100})
 class Kinds(Tree):
     """Dataclasses, Items and dictionaries, some of them from an ItemLoader."""
 
@@ -131,16 +127,13 @@ class Digest:
         return item
 
 
-MEDIA = {
-    "ITEM_PIPELINES": {
-        "scrapy.pipelines.files.FilesPipeline": 100,
-        f"{__name__}.Digest": 200,
-    },
-    "FILES_STORE": "files",
+MEDIA: dict[str, Any] = {
+    "item_pipelines": {FilesPipeline: 100, Digest: 200},
+    "settings": {"FILES_STORE": "files"},
 }
 
 
-@idiom(settings=MEDIA, asks=2)
+@idiom(**MEDIA, asks=2)
 class Files(Pages):
     """FilesPipeline: two files for each item, some of them for several."""
 
@@ -153,7 +146,7 @@ class Files(Pages):
         yield {**item(response), "file_urls": files}
 
 
-@idiom(settings=MEDIA, moments=("torn",), asks=1, said_instead="full/")
+@idiom(**MEDIA, moments=("torn",), asks=1, said_instead="full/")
 class TornFile(Pages):
     """FilesPipeline, stopped while it writes a file."""
 

@@ -12,11 +12,6 @@ from support.stops import pause
 from table import idiom
 
 
-def middleware(name: str, order: int = 100) -> dict[str, Any]:
-    """Return the settings with a middleware of this module."""
-    return {"SPIDER_MIDDLEWARES": {f"{__name__}.{name}": order}}
-
-
 class Both:
     """A middleware with the same outputs, asynchronous or not."""
 
@@ -45,7 +40,7 @@ class Add(Both):
         return [output, {**output, "part": "added"}, scrapy.Request(url)]
 
 
-@idiom(settings=middleware("Add"))
+@idiom(spider_middlewares={Add: 100})
 class MiddlewareAdds(Tree):
     """A spider middleware that adds an item and a request to each item."""
 
@@ -57,7 +52,7 @@ class TakeAway(Both):
         return [] if response.url.endswith("5") else [output]
 
 
-@idiom(settings=middleware("TakeAway"))
+@idiom(spider_middlewares={TakeAway: 100})
 class MiddlewareTakesAway(Tree):
     """A spider middleware that takes away items and requests."""
 
@@ -70,7 +65,7 @@ class Replace(Both):
         return [output]
 
 
-@idiom(settings=middleware("Replace"))
+@idiom(spider_middlewares={Replace: 100})
 class MiddlewareReplaces(Tree):
     """A spider middleware that puts another request in the place of each."""
 
@@ -87,7 +82,7 @@ class Starts:
         yield {"page": "middleware", "part": "start"}
 
 
-@idiom(settings=middleware("Starts"))
+@idiom(spider_middlewares={Starts: 100})
 class MiddlewareStarts(Tree):
     """A spider middleware that yields more in process_start()."""
 
@@ -100,7 +95,7 @@ class Rescue:
         return [found, scrapy.Request(SITE + "/detail/9")]
 
 
-@idiom(settings=middleware("Rescue"))
+@idiom(spider_middlewares={Rescue: 100})
 class MiddlewareRescues(Tree):
     """process_spider_exception() yields instead of a callback that raised."""
 
@@ -116,7 +111,7 @@ class Refuse:
             raise ValueError("not for the spider")
 
 
-@idiom(settings=middleware("Refuse"))
+@idiom(spider_middlewares={Refuse: 100})
 class MiddlewareRefuses(Tree):
     """process_spider_input() raises, and the errback yields."""
 
@@ -152,7 +147,7 @@ class FilterAsync:
         yield item(response, f"{number} outputs")
 
 
-@idiom(settings=middleware("FilterAsync", 950))
+@idiom(spider_middlewares={FilterAsync: 950})
 class MiddlewareCounts(Tree):
     """A spider middleware next to the spider that waits between the outputs."""
 

@@ -50,10 +50,7 @@ class SlowForTheFirst(OfCrawler):
         return item
 
 
-@idiom(
-    settings={"ITEM_PIPELINES": {f"{__name__}.SlowForTheFirst": 100}},
-    moments=("first waits",),
-)
+@idiom(item_pipelines={SlowForTheFirst: 100}, moments=("first waits",))
 class StartItems(scrapy.Spider):
     """start() yields items; the second and third are through before the first."""
 
@@ -74,7 +71,7 @@ class SlowerAndSlower:
         return item
 
 
-@idiom(settings={"ITEM_PIPELINES": {f"{__name__}.SlowerAndSlower": 100}})
+@idiom(item_pipelines={SlowerAndSlower: 100})
 class StartManyItems(scrapy.Spider):
     """start() yields items and requests; the pipeline overtakes."""
 

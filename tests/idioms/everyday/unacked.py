@@ -123,10 +123,7 @@ class Slow:
 
 
 @idiom(
-    settings={"ITEM_PIPELINES": {f"{__name__}.Slow": 100}},
-    moments=("children done",),
-    asks=DETAILS + 1,
-    waits=True,
+    item_pipelines={Slow: 100}, moments=("children done",), asks=DETAILS + 1, waits=True
 )
 class WaitsForChildren(RandomValues):
     """A callback waits for its children, whose items are in slow pipelines."""
@@ -156,11 +153,7 @@ class Asks(OfCrawler):
         return item
 
 
-@idiom(
-    settings={"ITEM_PIPELINES": {f"{__name__}.Asks": 100}},
-    moments=("asked",),
-    asks=2 * DETAILS,
-)
+@idiom(item_pipelines={Asks: 100}, moments=("asked",), asks=2 * DETAILS)
 class CrawlInPipeline(Family):
     """A pipeline calls engine.crawl() for items of pages and of start()."""
 
