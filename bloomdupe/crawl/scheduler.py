@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.dupefilters import BaseDupeFilter
@@ -128,8 +128,8 @@ class FrontierScheduler(BaseScheduler):
             held = await join(session, self._job)
             undo.callback(held.close, failed=True)
             self._ours = self.df
-            self.df.open_shared(cast("BloomFilter", held.seen))
-            session.open(WorkerEngine(session, held.seen))
+            self.df.open_shared(held.seen)
+            session.open(WorkerEngine(session, held))
             undo.pop_all()
         self._begin(session)
 

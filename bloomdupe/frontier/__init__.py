@@ -1,9 +1,9 @@
 """Pending requests: bytes in, bytes out.
 
-``frontier`` keeps the requests that are pending or in flight, ``slot_queue`` the
-requests of one slot, ``delayed`` the delayed requests. ``rotation``
-chooses the next slot. ``pending_requests`` reads the requests of a store.
-``held_frontier`` has the partitions that a worker owns on Redis, each with its
-frontier. Nothing in here knows Scrapy. It uses ``filter``
-and ``store``; ``cli`` and ``crawl`` import it.
+``frontier`` takes requests in and hands them out, ``partition`` keeps them in a store;
+``slot_queue`` has the requests of one slot, ``delayed`` the delayed requests.
+``rotation`` chooses the next slot. ``pending_requests`` reads the requests of a store.
+``held_frontier`` is the frontier of a worker, which owns some partitions on Redis.
+Nothing in here knows Scrapy. It uses ``filter`` and ``store``; ``cli`` and ``crawl``
+import it.
 """

@@ -11,8 +11,8 @@ from bloomdupe.store.format import DELAYED_KEY, delayed_key, delayed_value
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from bloomdupe.frontier.slot_queue import Read
     from bloomdupe.frontier.slots import Slots
-    from bloomdupe.store.store import Store
 
 MAX_NEAR = 5 << 20
 """Bytes of requests kept in memory, the next ones, when a checkpoint has written them
@@ -56,10 +56,9 @@ class DelayedQueue(SlotQueue):
     exactly one table. The frontier writes and deletes them as it does all requests.
     """
 
-    def __init__(self, slots: Slots, store: Store | None, stored: int) -> None:
+    def __init__(self, slots: Slots, stored: int) -> None:
         super().__init__(0, "", stored)
         self.slots = slots
-        self._store = store
         self.next_due = math.inf
         """Unix time at which the next request is due; infinite if there are no
         requests."""
@@ -80,17 +79,14 @@ class DelayedQueue(SlotQueue):
     def find_next(self) -> None:
         """Make sure that the next request is in memory, and update ``next_due``."""
         if self.pending and not self.heap:
-            assert self._store is not None  # noqa: S101 - or all are in memory
-            self.take_in(self.reading(self._store)(), self._store)
+            self.take_in(self.reading()())
         self.next_due = math.inf
         if self.heap:
             self.next_due = DELAYED_KEY.unpack(self.heap[0][0])[0] / 1e6
 
-    def _read(
-        self, store: Store, but: Container[bytes]
-    ) -> tuple[list[tuple[bytes, Entry]], bool]:
+    def _read(self, but: Container[bytes]) -> Read:
         items: list[tuple[bytes, Entry]] = []
-        found, more = store.now.next_delayed(self.bound, but, self.batch)
+        found, more = self._store.now.next_delayed(self.bound, but, self.batch)
         for one in found:
             entry = Waiting(
                 one.slot, one.priority, one.payload, start=one.start, stored=True

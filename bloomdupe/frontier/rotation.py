@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict, deque
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
@@ -25,7 +24,7 @@ class Rotation:
 
     The rings of the queues without requests in flight, :attr:`Slots.idle`, have
     names: a queue is made of one whose turn has come, if there is no object of it yet.
-    Several frontiers take turns.
+    Several partitions take turns.
     """
 
     def __init__(self, wait: Callable[[SlotQueue, int], float]) -> None:
@@ -38,14 +37,11 @@ class Rotation:
         self._alarm = 0
 
     def add(self, slots: Slots) -> None:
-        """Choose among the slots of another frontier, too."""
+        """Choose among the slots of another partition, too."""
         self._slots.append(slots)
 
     def drop(self, slots: Slots) -> None:
-        """Forget the slots of a frontier, if it has them.
-
-        A frontier that could not be read again is dropped already.
-        """
+        """Forget the slots of a partition, unless it is dropped already."""
         slots.idle.clear()
         for queue in slots:
             if queue.ring is slots.idle:
@@ -54,10 +50,6 @@ class Rotation:
                 self.leave(queue)
         if slots in self._slots:
             self._slots.remove(slots)
-
-    def join(self, queue: SlotQueue) -> None:
-        """Add a queue with pending requests, which is in no ring yet."""
-        self._put(queue)
 
     def leave(self, queue: SlotQueue) -> None:
         """Remove a queue without pending requests."""
@@ -68,27 +60,23 @@ class Rotation:
         """Count another request in flight; the queue goes to the end of the ring."""
         queue.active += 1
         if queue.ring is not None:
-            self._put(queue)
+            self.put(queue)
 
     def freed(self, queue: SlotQueue) -> None:
         """Subtract a request from those in flight."""
         queue.active -= 1
         if queue.ring is not None:
-            self._put(queue)
+            self.put(queue)
 
     def ask_again(self, queue: SlotQueue) -> None:
         """Ask a queue that was parked before its time."""
         if queue.ring is self._parked:
-            self._put(queue)
-
-    def park(self, queue: SlotQueue) -> None:
-        """Do not ask a queue before :meth:`ask_again`, or before its turn comes."""
-        self._park(queue, math.inf)
+            self.put(queue)
 
     def next(self, now: float) -> SlotQueue | None:
         """Return the next queue, or None if no queue is ready."""
         while (alarm := self.next_alarm()) is not None and alarm <= now:
-            self._put(self._alarms[0][2])
+            self.put(self._alarms[0][2])
         for _ in range(len(self._slots)):
             slots = self._slots[0]
             self._slots.rotate(-1)
@@ -107,7 +95,7 @@ class Rotation:
         """Whether a queue is ready; if not, it is parked."""
         seconds = self._wait(queue, queue.active)
         if seconds > 0:
-            self._park(queue, now + seconds)
+            self.park(queue, now + seconds)
         return seconds <= 0
 
     def next_alarm(self) -> float | None:
@@ -120,8 +108,8 @@ class Rotation:
             heappop(alarms)
         return None
 
-    def _put(self, queue: SlotQueue) -> None:
-        """Move a queue to the end of the ring of those that are as busy."""
+    def put(self, queue: SlotQueue) -> None:
+        """Put a queue with pending requests at the end of the ring of those as busy."""
         rings, active = self._rings, queue.active
         if queue.ring is not None:
             self._take(queue)
@@ -145,7 +133,8 @@ class Rotation:
         else:
             ring.remove(queue.name)
 
-    def _park(self, queue: SlotQueue, until: float) -> None:
+    def park(self, queue: SlotQueue, until: float) -> None:
+        """Do not ask a queue before that time, or :meth:`ask_again`."""
         self._take(queue)
         queue.ring = self._parked
         self._parked[queue] = None

@@ -168,11 +168,11 @@ class SlotQueue:
             if not self.out:
                 self.out = None
 
-    def reading(self, store: Store) -> Callable[[], Read]:
+    def reading(self) -> Callable[[], Read]:
         """Return what reads the next requests, maybe on another thread."""
         if self.bound == AFTER_ALL:
             return lambda: ([], False)
-        return partial(self._read, store, self._here())
+        return partial(self._read, self._here())
 
     def _here(self) -> set[bytes]:
         """Return the ranks of requests that the store has, or may have, and are here.
@@ -182,7 +182,7 @@ class SlotQueue:
         here = self.out or set()
         return here.union(rank for rank, _ in self.beyond) if self.beyond else here
 
-    def take_in(self, read: Read, store: Store) -> int:
+    def take_in(self, read: Read) -> int:
         """Take in what :meth:`reading` has read; return the bytes.
 
         Meanwhile requests may have come, and may have been written.
@@ -199,15 +199,22 @@ class SlotQueue:
             beyond, self.beyond = self.beyond or (), None
             self._sort_in(beyond)
         if not (self.heap or more):
-            raise store.damaged(
+            raise self._store.damaged(
                 f"{self.pending:,} pending requests of slot {self.name!r} are missing"
             )
         self.loaded = sum(entry.size for _, entry in self.heap or ())
         return self.loaded - before
 
-    def _read(self, store: Store, but: Container[bytes]) -> Read:
+    @property
+    def _store(self) -> Store:
+        store: Store | None = self.slots.partition.store
+        assert store is not None  # noqa: S101 - or all are in memory
+        return store
+
+    def _read(self, but: Container[bytes]) -> Read:
         """Read the next requests by rank, and whether there may be more."""
-        found, more = store.now.next_requests(self.number, self.bound, but, self.batch)
+        now = self._store.now
+        found, more = now.next_requests(self.number, self.bound, but, self.batch)
         return [
             (rank, Entry(self, rank, payload, stored=True)) for rank, payload in found
         ], more

@@ -26,8 +26,7 @@ probe comes first.
 STORED = (
     "pages", "delay", "last", "held", "until", "failures", "backoffs", "down", "reason",
 )  # fmt: skip
-"""Attributes of a state that are stored; all but the pages are what is known of the
-server."""
+"""Attributes of a state that are stored."""
 
 
 @dataclass(slots=True, eq=False)
@@ -69,11 +68,6 @@ class SlotState:
     def lasts(self, now: float) -> bool:
         """Whether it matters for a slot that has no requests."""
         return bool(self.pages or self.delay or self.backoffs or self.held > now)
-
-    def learn(self, other: SlotState) -> None:
-        """Take over what another state says of the server."""
-        for name in STORED[1:]:
-            setattr(self, name, getattr(other, name))
 
     def packed(self, delay: float = 0.0, last: float = 0.0) -> bytes:
         """Return it as bytes.

@@ -1,4 +1,4 @@
-"""Slots: all slots of a frontier, and their records."""
+"""Slots: all slots of a partition, and their records."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class Slots:
     """
 
     def __init__(
-        self, store: Store | None, downloader: Downloader | None, longest: float
+        self, partition: Any, downloader: Downloader | None, longest: float
     ) -> None:
         """No backoff that is stored is taken to be longer than ``longest`` seconds."""
-        self.frontier: Any = None
-        """Whose slots they are."""
-        self._store = store
+        self.partition = partition
+        """The :class:`~bloomdupe.frontier.partition.Partition` whose slots they are."""
+        self._store: Store | None = partition.store
         self._longest = longest
         self._set_back = 0.0
         """Seconds by which the clock was set back since the last checkpoint."""
@@ -85,11 +85,7 @@ class Slots:
         self._touches = 0
 
     def restore(self, snapshot: Snapshot, numbered: int, clock: float) -> None:
-        """Restore the slots as they are stored, and keep what is known of servers."""
-        known = {queue.name: queue.state for queue in self if queue.state is not None}
-        known |= self._detached
-        self._queues, self._detached, self._touched = {}, {}, {}
-        self.idle.clear()
+        """Restore the slots as they are stored."""
         self._set_back = max(0.0, clock - time.time())
         self.numbered = numbered
         for slot in snapshot.slots():
@@ -98,9 +94,6 @@ class Slots:
             if slot.state and (state := self._read(slot.state)) is not None:
                 self.make(slot.name).state = state
         self._some_detached = snapshot.entries(SLOTS) > len(self._queues)
-        for name, state in known.items():
-            self.state(name).learn(state)
-            self.touch(name)
 
     def _read(self, stored: bytes) -> SlotState | None:
         """Read a state; None if nothing in it matters any more."""

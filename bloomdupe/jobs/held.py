@@ -85,7 +85,7 @@ class HeldJob:
     @property
     def stores(self) -> dict[int, Store]:
         """The stores of its requests, by partition."""
-        found = {number: one.store for number, one in self.frontier.frontiers.items()}
+        found = {number: one.store for number, one in self.frontier.partitions.items()}
         return {number: store for number, store in found.items() if store is not None}
 
     def commit(self, parts: dict[int, Part] | None = None) -> None:
@@ -102,7 +102,7 @@ class HeldJob:
 
         ``sequence`` is its age, see :meth:`Frontier.push`.
         """
-        self.frontier.of_slot(one.slot).push(
+        self.frontier.push(
             one.slot,
             one.priority,
             one.payload,
@@ -202,7 +202,7 @@ class HeldJob:
                     if selection.has_stored(one.slot, one.payload)
                     and (find is None or find(one.payload) is not None)
                 ]
-                self.frontier.frontiers[number].remove(gone)
+                self.frontier.remove(gone)
                 puts = {
                     digest: failure._replace(waiting=False).packed()
                     for digest, failure in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, closing, contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.state.rules import Rules
@@ -26,7 +26,6 @@ from bloomdupe.store.redis.redis_store import RedisStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.jobs.project import Project
 
 REPLACE = LuaScript("replace")
@@ -141,7 +140,7 @@ class JobInRedis(Job):
                     f"{self.shown} is in use by a worker that has just begun; stop it,"
                     " and try again"
                 )
-            job = HeldJob(cast("Frontier", held), self.rules(), owner.give_back)
+            job = HeldJob(held, self.rules(), owner.give_back)
             undo.pop_all()
         return job
 

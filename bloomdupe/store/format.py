@@ -24,7 +24,7 @@ blocks      layer u16, block u32 (big-      sum + 8,168 bytes: bit i is bit
 journal     sequence u64 (big-endian)       sum + layer, swept, digests of 16 bytes
 exact       16-byte identity of a key       empty
 meta        ``frontier``                    sum + JSON: state of the frontier
-                                            (:mod:`bloomdupe.frontier.frontier`)
+                                            (:mod:`bloomdupe.frontier.partition`)
 slots       slot u32 (big-endian); of a     sum + requests in ``queue``, name, state
             slot without requests 0xff,     (:mod:`bloomdupe.frontier.slot_state`)
             then a digest of its name

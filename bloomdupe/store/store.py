@@ -157,13 +157,6 @@ class Store(ABC):
         commit.send()
         commit.done()
 
-    def own_again(self) -> None:  # noqa: B027 - the lock of a directory is never lost
-        """Be the owner again after :class:`~bloomdupe.errors.NotOwnerError`.
-
-        Everything must be read again. Raises the same error if another worker has the
-        store.
-        """
-
     def heartbeat(self, moment: float) -> None:  # noqa: B027 - on Redis the lease shows it
         """Show readers that the owner is alive; the data are not touched."""
 

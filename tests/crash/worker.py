@@ -22,7 +22,7 @@ from world import Report, World, judge
 from bloomdupe.crawl.in_flight import outcomes
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.filter import contents, layer
-from bloomdupe.frontier import frontier, slot_queue
+from bloomdupe.frontier import partition, slot_queue
 
 PIPE = 4096
 """Bytes that a worker reports before it waits for its reader: it cannot come to its
@@ -35,8 +35,8 @@ def small_limits() -> None:
     contents.MIN_SWEEP = 1
     slot_queue.MIN_BATCH = 2
     slot_queue.MAX_BATCH = 8
-    frontier.MAX_LOADED = 50_000
-    frontier.MAX_HEAD = 8_000
+    partition.MAX_LOADED = 50_000
+    partition.MAX_HEAD = 8_000
     outcomes.MOST_BYTES = 15_000
 
 

@@ -25,7 +25,7 @@ from bloomdupe.crawl.in_flight.outcomes import Outcomes
 from bloomdupe.crawl.in_flight.registry import InFlightRegistry
 from bloomdupe.crawl.in_flight.request import Accepted, InFlightRequest
 from bloomdupe.crawl.starting import Starting, StartVerdict
-from bloomdupe.frontier import frontier
+from bloomdupe.frontier import partition
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import count_pending
 
@@ -44,8 +44,8 @@ def place() -> Iterator[Path]:
 @pytest.fixture
 def few_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nearly every request be read from the store."""
-    monkeypatch.setattr(frontier, "MAX_LOADED", 3_000)
-    monkeypatch.setattr(frontier, "MAX_HEAD", 1_500)
+    monkeypatch.setattr(partition, "MAX_LOADED", 3_000)
+    monkeypatch.setattr(partition, "MAX_HEAD", 1_500)
 
 
 @pytest.mark.usefixtures("few_in_memory")

@@ -141,7 +141,7 @@ def opened(path: Path, **given: Any) -> Iterator[Frontier]:
 
 
 def held(frontier: Frontier, name: str) -> float:
-    state = frontier.slots.state_of(name)
+    state = frontier.slots_of(name).state_of(name)
     return 0.0 if state is None else state.held - time.time()
 
 
@@ -155,7 +155,7 @@ def test_a_backoff_lasts_no_longer_than_was_left_however_the_clock_is_moved(
 ) -> None:
     with opened(tmp_path, wall=lambda: now) as frontier:
         frontier.push("slot", 0, b"x")
-        frontier.slots.state("slot").held = time.time() + 100
+        frontier.slots_of("slot").state("slot").held = time.time() + 100
         frontier.checkpoint()
     monkeypatch.setattr(time, "time", lambda: now + moved)
     with opened(tmp_path) as frontier:
@@ -167,7 +167,7 @@ def test_a_backoff_lasts_no_longer_than_was_left_however_the_clock_is_moved(
 def test_a_stored_backoff_is_no_longer_than_the_limit(tmp_path: Path) -> None:
     with opened(tmp_path) as frontier:
         frontier.push("slot", 0, b"x")
-        frontier.slots.state("slot").held = time.time() + DAY
+        frontier.slots_of("slot").state("slot").held = time.time() + DAY
         frontier.checkpoint()
     with opened(tmp_path) as frontier:
         assert held(frontier, "slot") == pytest.approx(LONGEST_HOLD)
@@ -214,16 +214,16 @@ def finish(frontier: Frontier) -> None:
 def test_a_checkpoint_that_fails_changes_nothing(tmp_path: Path) -> None:
     with opened(tmp_path) as frontier:
         frontier.push("a", 0, b"x")
-        frontier.slots.state("a").pages = 7
-        frontier.slots.touch("a")
+        frontier.slots_of("a").state("a").pages = 7
+        frontier.slots_of("a").touch("a")
         frontier.checkpoint()
         finish(frontier)
-        frontier.prepare()  # and it is not committed
+        frontier.partitions[0].prepare()  # and it is not committed
         assert records(frontier) == {"a": 1}
         frontier.checkpoint()
         assert records(frontier) == {"a": 0}
         frontier.push("a", 0, b"x")
-        frontier.prepare()
+        frontier.partitions[0].prepare()
         frontier.checkpoint()
         assert records(frontier) == {"a": 1}
 
@@ -235,13 +235,13 @@ def test_delays_of_the_downloader_stand_in_the_record(tmp_path: Path) -> None:
             frontier.push(name, 0, b"x")
         frontier.checkpoint()
     with opened(tmp_path, downloader=downloader) as frontier:
-        state = frontier.slots.state_of("paced")
+        state = frontier.slots_of("paced").state_of("paced")
         assert state is not None
         assert state.delay == 2.5
-        assert frontier.slots.state_of("other") is None
+        assert frontier.slots_of("other").state_of("other") is None
     downloader.throttled = False  # then the settings have the delay
     with opened(tmp_path, downloader=downloader) as frontier:
-        assert frontier.slots.state_of("paced") is None
+        assert frontier.slots_of("paced").state_of("paced") is None
 
 
 @pytest.mark.parametrize("stored", [False, True])
@@ -254,12 +254,12 @@ def test_states_of_slots_without_requests_are_bounded(
         if stored:
             frontier = stack.enter_context(opened(tmp_path))
         for number in range(100):
-            state = frontier.slots.state(f"slot {number}")
+            state = frontier.slots_of(f"slot {number}").state(f"slot {number}")
             state.pages, state.failures = number % 2, 1
-            frontier.slots.touch(f"slot {number}")
+            frontier.slots_of(f"slot {number}").touch(f"slot {number}")
             if number % 5 == 4:
                 frontier.checkpoint(Part())
-        assert len(frontier.slots._detached) <= (15 if stored else 60)
+        assert len(frontier.partitions[0].slots._detached) <= (15 if stored else 60)
         for number in range(1, 100, 2):
-            state = frontier.slots.state(f"slot {number}")
+            state = frontier.slots_of(f"slot {number}").state(f"slot {number}")
             assert state.pages == 1

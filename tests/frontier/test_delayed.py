@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bloomdupe import BloomFilter
-from bloomdupe.frontier import delayed, slot_queue
-from bloomdupe.frontier import frontier as frontier_module
+from bloomdupe.frontier import delayed, partition, slot_queue
 from bloomdupe.frontier.frontier import Frontier
 
 if TYPE_CHECKING:
@@ -109,8 +108,8 @@ def test_memory_is_bounded(
 ) -> None:
     monkeypatch.setattr(delayed, "MAX_NEAR", 50_900)
     monkeypatch.setattr(slot_queue, "MAX_BATCH", 20)
-    monkeypatch.setattr(frontier_module, "MAX_FRESH", 100_000)
-    monkeypatch.setattr(frontier_module, "MAX_LOADED", 200_000)
+    monkeypatch.setattr(partition, "MAX_FRESH", 100_000)
+    monkeypatch.setattr(partition, "MAX_LOADED", 200_000)
     frontier = Frontier(stored, wall=wall)
     payload = b"x" * 1_000
     bound = 1_500 * len(payload)

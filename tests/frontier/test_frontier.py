@@ -11,7 +11,7 @@ from support.enqueueing import enqueue
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError, StoreError
-from bloomdupe.frontier import frontier as frontier_module
+from bloomdupe.frontier import partition
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.format import SLOTS, StoredSlot, slot_record
 from bloomdupe.store.store import Part
@@ -112,13 +112,15 @@ def test_a_full_slot_is_ready_again_when_a_request_is_done(
 def test_an_unstorable_request_stays_in_memory(
     stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frontier_module, "MAX_LOADED", 5_900)
+    monkeypatch.setattr(partition, "MAX_LOADED", 5_900)
     frontier = Frontier(stored)
     for number in range(30):
         frontier.push(f"host{number % 3}", 0, None, attachment=number)
     frontier.push("host0", 0, b"x")
     frontier.checkpoint()
-    assert frontier._loaded == sum(queue.loaded for queue in frontier.slots)
+    assert frontier.partitions[0].loaded == sum(
+        queue.loaded for queue in frontier.partitions[0].slots
+    )
     found = []
     while (entry := frontier.pop()) is not None:
         found.append(entry.attachment)
@@ -129,18 +131,18 @@ def test_an_unstorable_request_stays_in_memory(
 
 def test_large_requests_are_bounded_by_their_bytes(stored: BloomFilter) -> None:
     frontier = Frontier(stored)
-    size = frontier_module.MAX_FRESH // 4
+    size = partition.MAX_FRESH // 4
     for number in range(80):
         frontier.push(f"host{number % 5}", 0, b"%d " % number + b"x" * size)
-        assert frontier._new_bytes <= frontier_module.MAX_FRESH + size + 2_000
+        assert frontier.partitions[0]._new_bytes <= partition.MAX_FRESH + size + 2_000
         if frontier.due:
             frontier.checkpoint()
     frontier.checkpoint()
     assert not frontier.due
     found = []
     while (entry := frontier.pop()) is not None:
-        assert frontier._loaded <= frontier_module.MAX_LOADED + size
-        assert all(queue.loaded <= 2 * size for queue in frontier.slots)
+        assert frontier.partitions[0].loaded <= partition.MAX_LOADED + size
+        assert all(queue.loaded <= 2 * size for queue in frontier.queues())
         assert entry.payload is not None
         found.append(int(entry.payload.split()[0]))
         frontier.ack(entry)
@@ -184,15 +186,15 @@ def test_a_slot_of_a_checkpoint_that_was_given_up_is_forgotten(
 ) -> None:
     frontier = Frontier(stored)
     enqueue(frontier, b"a", "host")
-    frontier.prepare()
+    frontier.partitions[0].prepare()
     drain(frontier)
     frontier.checkpoint()
-    assert not len(frontier.slots)
+    assert not frontier.slot_count
 
 
 def test_in_memory_nothing_can_be_prepared() -> None:
     with pytest.raises(StoreError, match="in memory only"):
-        Frontier(BloomFilter(1000)).prepare()
+        Frontier(BloomFilter(1000)).partitions[0].prepare()
 
 
 def test_a_slot_whose_turn_has_not_come_costs_200_bytes(
@@ -210,19 +212,19 @@ def test_a_slot_whose_turn_has_not_come_costs_200_bytes(
         frontier = Frontier(again)
         assert tracemalloc.get_traced_memory()[0] < 200 * count
         assert frontier.pending_in("www.host000007.example") == 1
-        assert not [*frontier.slots]
+        assert not [*frontier.queues()]
 
 
 def test_cold_slots_keep_their_turns(
     stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frontier_module, "MAX_LOADED", 0)
+    monkeypatch.setattr(partition, "MAX_LOADED", 0)
     frontier = Frontier(stored)
     for number in range(3):
         for slot in "abc":
             frontier.push(slot, 0, f"{slot}{number}".encode())
     frontier.checkpoint()
-    assert not [*frontier.slots]
+    assert not [*frontier.queues()]
     found = []
     while (entry := frontier.pop()) is not None:
         assert entry.payload is not None

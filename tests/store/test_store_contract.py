@@ -228,14 +228,6 @@ def test_every_part_is_told_even_if_one_raises_then(store: Store) -> None:
     assert told == [1]
 
 
-def test_an_owner_that_owns_it_again_goes_on(store: Store) -> None:
-    store.commit(changing(HISTORY, (b"a", b"1")))
-    store.own_again()
-    assert of(store, HISTORY) == {b"a": b"1"}
-    store.commit(changing(HISTORY, (b"a", b"2")))
-    assert of(store, HISTORY) == {b"a": b"2"}
-
-
 # Tables of records
 
 

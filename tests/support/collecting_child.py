@@ -100,7 +100,7 @@ class Crawl:
         counts = dict.fromkeys(range(PARTITIONS), Counts(0)) | {
             0: Counts(self._pending)
         }
-        some = [self._frontier.prepare(), Part(output=lines)]
+        some = [self._frontier.partitions[0].prepare(), Part(output=lines)]
         parts = {self._owner.stores[0]: some}
         commit = self._owner.begin(parts, counts=counts, give=give)
         commit.send()

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreError
 from bloomdupe.filter import contents, layer
-from bloomdupe.frontier import delayed, frontier, slot_queue
+from bloomdupe.frontier import delayed, frontier, partition, slot_queue
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import (
     count_pending,
@@ -221,7 +221,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(first=WORK, second=WORK, end=st.sampled_from(ENDS))
     def checkpoint_in_steps(self, first: Work, second: Work, end: str) -> None:
         """It is prepared, committed and noted while the crawl goes on."""
-        self.change = self.frontier.prepare()
+        self.change = self.frontier.partitions[0].prepare()
         held = self.state()
         self.go_on(first)
         if end == "dropped":
@@ -321,23 +321,25 @@ class FrontierMachine(RuleBasedStateMachine):
     @invariant()
     def counts_agree(self) -> None:
         if hasattr(self, "frontier"):
+            partition = self.frontier.partitions[0]
             waiting = self.frontier.pending + self.frontier.waiting
             assert waiting == len(self.pending) + len(self.delayed)
             assert self.frontier.unacked == len(self.unacked)
-            queues = self.frontier.slots
-            for queue in self.frontier.slots:
+            queues = [*self.frontier.queues()]
+            for queue in queues:
                 assert queue.loaded == sum(e.size for _, e in queue.heap or ())
-            assert self.frontier._loaded == sum(queue.loaded for queue in queues)
-            queue = self.frontier._delayed
+            assert partition.loaded == sum(queue.loaded for queue in queues)
+            queue = partition.delayed
             assert queue.loaded == sum(e.size for _, e in queue.heap or ())
 
     @invariant()
     def it_knows_whether_there_is_anything_for_a_checkpoint(self) -> None:
         if hasattr(self, "frontier") and self.durable:
+            partition = self.frontier.partitions[0]
             changed = self.state() != self.committed
             assert self.frontier.changed or not changed
-            news = [*self.frontier._fresh, *self.frontier._acked]
-            moved = any(entry.queue is self.frontier._delayed for entry in news)
+            news = [*partition._fresh, *partition._acked]
+            moved = any(entry.queue is partition.delayed for entry in news)
             assert changed or moved or self.unnoticed or not self.frontier.changed
 
     @invariant()
@@ -360,9 +362,9 @@ LIMITS = (
     (layer, "MIN_BACKLOG", 100),
     (contents, "MIN_SWEEP", 1),
     (contents, "MAX_SWEEP", 2),
-    (frontier, "MAX_FRESH", 10_000),
-    (frontier, "MAX_LOADED", 2_900),
-    (frontier, "MAX_HEAD", 1_900),
+    (partition, "MAX_FRESH", 10_000),
+    (partition, "MAX_LOADED", 2_900),
+    (partition, "MAX_HEAD", 1_900),
     (frontier, "MOST_MOVED", 3_000),
     (delayed, "MAX_NEAR", 4_900),
     (environment, "MAP_BYTES", 1 << 17),

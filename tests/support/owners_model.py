@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bloomdupe.frontier.slot_queue import Entry
+    from bloomdupe.store.redis.crawl_reader import Sample
     from bloomdupe.store.store import Commit
     from support.redis_server import RedisServer
 
@@ -234,9 +235,8 @@ class Worker:
             self._here(unit)
 
     def _here(self, unit: Unit) -> None:
-        frontier = self.frontier.of_slot(unit.host)
-        assert frontier is not None
-        if unit.child >= 0 or frontier.seen.add(encoded(unit)):
+        seen = self.frontier.of_slot(unit.host).seen
+        if unit.child >= 0 or seen.add(encoded(unit)):
             self.frontier.push(unit.host, 0, encoded(unit))
 
     # Commits, in three steps
@@ -247,7 +247,7 @@ class Worker:
             step, self.step = self.step, None
             step()
             return
-        before = len(self.frontier.frontiers)
+        before = len(self.frontier.partitions)
         lines = [[b"line", line.encode()] for line in self.lines]
         commit = self.frontier.begin([Part(output=lines)] if lines else [])
         self.lines = []
@@ -268,19 +268,23 @@ class Worker:
 
     def _done(self, commit: Commit, before: int) -> None:
         commit.done()
-        self.world.faults["given"] += before - len(self.frontier.frontiers)
+        self.world.faults["given"] += before - len(self.frontier.partitions)
         if self.rng.random() < 0.2:
             self.world.save()
 
     # Partitions
 
     def _sample(self) -> bool:
-        before = len(self.frontier.frontiers)
-        sample = self.frontier.sample()
-        self.world.faults["taken"] += len(self.frontier.frontiers) - before
+        if self.step is not None:
+            return False
+        before = len(self.frontier.partitions)
+        samples: list[Sample] = []
+        for call in self.frontier.sampling(samples.append):
+            call()
+        self.world.faults["taken"] += len(self.frontier.partitions) - before
         if self.rng.random() < 0.05 and (staying := self.frontier.staying()):
             self.frontier.give(self.rng.choice(staying))
-        return sample is not None and sample.finished
+        return samples[0].finished
 
 
 @contextmanager

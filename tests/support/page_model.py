@@ -304,7 +304,7 @@ class Crawl:
         self.loads: list[tuple[Any, Callable[[Any], None]]] = []
         """What is being read on another thread."""
         if chance.random() < 0.5:
-            self.engine.frontier._load = lambda *load: self.loads.append(load)
+            self.engine.frontier.load = lambda *load: self.loads.append(load)
         access: Any = self.session.access
         access.start_again, access.go_through = self._outputs, self._go_through
         self._go_through(self.engine.starting.watch())

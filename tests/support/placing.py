@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from bloomdupe.store.store import Commit, Part
     from support.stops import Points
 
-FRONTIER = "bloomdupe.frontier.frontier"
+PARTITION = "bloomdupe.frontier.partition"
 PREPARE = (
     ("bloomdupe.filter.bloom:BloomFilter", "prepare"),
-    (f"{FRONTIER}:Frontier", "prepare"),
+    (f"{PARTITION}:Partition", "prepare"),
     ("bloomdupe.crawl.engines.checkpoint:Checkpoint", "_prepare_totals"),
     ("bloomdupe.crawl.engines.checkpoint:Checkpoint", "_combined"),
     ("bloomdupe.feeds.exporter:FeedExporter", "prepare"),
@@ -138,7 +138,7 @@ def _begun(
 ) -> WatchedCommit:
     """Begin a commit with parts for each of some stores."""
     # One that holds a part of the lines, and nothing else, acknowledges no request.
-    complete = any(_module_of(part) == FRONTIER for some in parts for part in some)
+    complete = any(_module_of(part) == PARTITION for some in parts for part in some)
     points.reach("before commit")
     if complete:  # what happens from here on belongs to the next one
         points.tell("commit", path, time.monotonic())

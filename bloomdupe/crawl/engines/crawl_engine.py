@@ -155,7 +155,6 @@ class CrawlEngine:
             wait=session.slots.wait,
             downloader=self._access,
             longest_backoff=session.slots.longest_backoff,
-            load=self._background.run,
         )
         session.slots.pause(self.rules.now.paused)
         session.slots.attach(self.frontier)

@@ -94,7 +94,7 @@ async def join(session: Session, job: CrawlJob) -> HeldFrontier:
             "generation"
         ) != now.get("generation")
         if not held.leads:
-            held.seen.know(now)
+            held.notes_elsewhere = now
         undo.pop_all()
     return held
 

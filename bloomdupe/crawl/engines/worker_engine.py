@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.httpobj import urlparse_cached
 
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.checkpoint import Steps
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.in_flight.request import Accepted, InFlightRequest
-    from bloomdupe.frontier.frontier import Frontier
-    from bloomdupe.frontier.held_frontier import HeldFilter
     from bloomdupe.store.redis.crawl_reader import Sample
 
 logger = logger_of(__name__)
@@ -57,34 +55,33 @@ class WorkerEngine(CrawlEngine):
     leader: ``start()`` goes on only there, and only its spider's memory is stored.
     """
 
-    frontier: HeldFrontier  # type: ignore[assignment] # it has the same interface
+    frontier: HeldFrontier
 
-    def __init__(self, session: Session, seen: HeldFilter) -> None:
-        self._seen = seen
+    def __init__(self, session: Session, held: HeldFrontier) -> None:
+        self.frontier = held
         self._sample: Sample | None = None
         self._takes_more = self._dropped = self._is_open = False
-        self._home = seen.frontier.store.number
+        self._home = held.store.number
         self._sent = BloomFilter(MOST_SENT, 1e-6)
-        super().__init__(session, cast("BloomFilter", seen), filtered=True)
+        super().__init__(session, held.seen, filtered=True)
         self.starting.may_go_on = self._may_start  # type: ignore[method-assign]
         self.starting.is_ours = lambda: self.frontier.leads
 
     # Opening
 
     def _rules_text(self) -> bytes | None:
-        return self._seen.frontier.rules if self._sample is None else self._sample.rules
+        return self.frontier.rules if self._sample is None else self._sample.rules
 
     @property
     def _rules_place(self) -> object:
-        return self._seen.frontier.owner.keys.rules.decode()
+        return self.frontier.owner.keys.rules.decode()
 
     def _open_frontier(self, seen: BloomFilter) -> None:
         del seen
-        session, frontier = self.session, self._seen.frontier
-        self.frontier = frontier
+        session, frontier = self.session, self.frontier
         frontier.load = self._background.run
         frontier.may_leave = self._may_leave
-        session.slots.attach(cast("Frontier", frontier))
+        session.slots.attach(frontier)
         session.slots.pause(self.rules.now.paused)
 
     def _open_inbox(self) -> None:
@@ -153,11 +150,11 @@ class WorkerEngine(CrawlEngine):
         if key in self._unmarked:
             return True
         if of is None:
-            control = self.frontier.frontiers.get(CONTROL)
+            control = self.frontier.partitions.get(CONTROL)
             return control is not None and control.seen.contains(key, exact=exact)
-        frontier = self.frontier.of_slot(self._slot_of(of))
-        if frontier is not None:
-            return frontier.seen.contains(key, exact=exact)
+        partition = self.frontier.partitions.get(partition_of(self._slot_of(of)))
+        if partition is not None:
+            return partition.seen.contains(key, exact=exact)
         return self._sent.contains(_sent_key(key, of))
 
     def has_room(self, request: Request) -> bool:
@@ -201,7 +198,7 @@ class WorkerEngine(CrawlEngine):
         """Send a request, or take it in, if its partition is here by now."""
         number = partition_of(sent.slot)
         if self.frontier.has(number):
-            self._receive(number, sent)
+            self._receive(sent)
         else:
             self.frontier.send(number, sent.packed)
 
@@ -209,14 +206,13 @@ class WorkerEngine(CrawlEngine):
         self, key: bytes, exact: bool, slot: str | None, *, of_start: bool
     ) -> None:
         """Mark a key in the partition of its slot; a key of ``start()`` also here."""
-        control = self.frontier.frontiers.get(CONTROL)
+        control = self.frontier.partitions.get(CONTROL)
         if of_start and control is not None:
             control.seen.add(key, exact=exact)
         if slot is None:
             return
-        frontier = self.frontier.of_slot(slot)
-        if frontier is not None and self.frontier.is_here(slot):
-            frontier.seen.add(key, exact=exact)
+        if self.frontier.is_here(slot):
+            self.frontier.of_slot(slot).seen.add(key, exact=exact)
         else:
             self._deliver(SentRequest(slot, 0, b"", ((key, exact),)))
 
@@ -240,19 +236,18 @@ class WorkerEngine(CrawlEngine):
 
     # Requests of others
 
-    def _receive(self, number: int, sent: SentRequest) -> None:
+    def _receive(self, sent: SentRequest) -> None:
         """Take in a request that another worker, or a user, has sent."""
-        frontier = self.frontier.frontiers[number]
-        keys = list(sent.keys)
-        if sent.payload and self._keeps_out(frontier, sent, keys):
+        seen, keys = self.frontier.of_slot(sent.slot).seen, list(sent.keys)
+        if sent.payload and self._keeps_out(seen, sent, keys):
             return
         for key, exact in keys:
             if key not in self._unmarked:
-                frontier.seen.add(key, exact=exact)
+                seen.add(key, exact=exact)
         if not sent.payload:
             return
         self._has_work()
-        frontier.push(
+        self.frontier.push(
             sent.slot,
             sent.priority,
             sent.payload,
@@ -265,7 +260,7 @@ class WorkerEngine(CrawlEngine):
             self._commit_soon()
 
     def _keeps_out(
-        self, frontier: Frontier, sent: SentRequest, keys: list[tuple[bytes, bool]]
+        self, seen: BloomFilter, sent: SentRequest, keys: list[tuple[bytes, bool]]
     ) -> bool:
         """Whether a request is kept out; it may get another key."""
         if self.rules.drop(sent.slot, url_of(sent.payload)):
@@ -274,8 +269,8 @@ class WorkerEngine(CrawlEngine):
             return False
         if keys:
             key, exact = keys[0]
-            if key in self._unmarked or frontier.seen.contains(key, exact=exact):
-                second = self._second_use(frontier, sent)
+            if key in self._unmarked or seen.contains(key, exact=exact):
+                second = self._second_use(seen, sent)
                 if second is None:
                     self._stats.inc_value("dupefilter/filtered")
                     return True
@@ -285,11 +280,11 @@ class WorkerEngine(CrawlEngine):
         return not self.session.slots.room_for(sent.slot)
 
     def _second_use(
-        self, frontier: Frontier, sent: SentRequest
+        self, seen: BloomFilter, sent: SentRequest
     ) -> tuple[bytes, bool] | None:
         """Return the key of the second use of a start page, if it is one."""
         key, exact = sent.keys[0]
-        if not frontier.seen.contains(self.starting.place_of(key), exact=exact):
+        if not seen.contains(self.starting.place_of(key), exact=exact):
             return None
         try:
             request = self.session.serializer.load(sent.payload)
@@ -340,11 +335,11 @@ class WorkerEngine(CrawlEngine):
             except ValueError as error:
                 logger.error(  # noqa: TRY400 - the reason says it all
                     "A request in the inbox of %(place)s is dropped: %(why)s",
-                    {"place": self.frontier.frontiers[number].store, "why": error},
+                    {"place": self.frontier.partitions[number].store, "why": error},
                     extra={"spider": self.session.spider},
                 )
             else:
-                self._receive(number, sent)
+                self._receive(sent)
 
     def _move(self) -> None:
         """Go on with the record of another partition, if the home has changed."""
@@ -353,7 +348,7 @@ class WorkerEngine(CrawlEngine):
         self._home = self.frontier.store.number
         self.checkpoint.move()
         if self.frontier.leads:
-            self.run.read_again(self._seen.notes)
+            self.run.read_again(self.frontier.seen.notes)
         self.starting.restart()
 
     async def _may_start(self) -> bool:
@@ -383,7 +378,7 @@ class WorkerEngine(CrawlEngine):
         here, sample = super().status, self._sample
         if sample is None or len(sample.counts) < PARTITIONS or any(sample.inboxes):
             return here._replace(more=True)
-        mine = self.frontier.frontiers
+        mine = self.frontier.partitions
         others = [one for number, one in sample.counts.items() if number not in mine]
         due = min((one.due for one in others if one.delayed), default=math.inf)
         return here._replace(
@@ -414,11 +409,11 @@ class WorkerEngine(CrawlEngine):
             if not self._dropped:
                 self._dropped = True
                 self.frontier.read_again()
-            elif not self.frontier.frontiers:
+            elif not self.frontier.partitions:
                 self.frontier.join()
         except NotOwnerError:
             self._dropped = False
-        if self._dropped and self.frontier.frontiers:
+        if self._dropped and self.frontier.partitions:
             self._dropped = False
             return True
         self._reading.set(LONGEST_SILENCE)
@@ -433,9 +428,9 @@ class WorkerEngine(CrawlEngine):
         """Whether a partition has only requests that the store knows, and no record."""
         if number == self._home:
             return False
-        frontier = self.frontier.frontiers[number]
+        partition = self.frontier.partitions[number]
         return not self.session.registry.expects(
-            lambda entry: self.frontier.frontier_of(entry) is frontier
+            lambda entry: entry.queue.slots.partition is partition
         )
 
     @property

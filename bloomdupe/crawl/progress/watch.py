@@ -162,7 +162,7 @@ class Watch:
             seen=len(seen),
             pending=frontier.pending,
             in_flight=frontier.unacked,
-            slots=len(frontier.slots),
+            slots=frontier.slot_count,
             failed=0 if self._failures is None else len(self._failures),
             statuses=totals.statuses_by_hundred,
             fpp=seen.current_fpp(),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.in_flight.request import FailureReason, InFlightRequest
     from bloomdupe.crawl.state.rules import RulesInForce
     from bloomdupe.frontier.frontier import Frontier
+    from bloomdupe.frontier.partition import Partition
     from bloomdupe.requests.serializer import Serializer
     from bloomdupe.store.snapshot import Snapshot
 
@@ -75,14 +76,14 @@ class Failures(Participant):
 
     @property
     def _here(self) -> dict[int, _Ledger]:
-        """The failures in the store of each frontier that is here."""
-        frontiers = self._frontier.frontiers
+        """The failures in the store of each partition that is here."""
+        partitions = self._frontier.partitions
         # It is asked for each page that ends, and partitions seldom come and go.
-        if [one.frontier for one in self._known.values()] != [*frontiers.values()]:
-            known = {one.frontier: one for one in self._known.values()}
+        if [one.partition for one in self._known.values()] != [*partitions.values()]:
+            known = {one.partition: one for one in self._known.values()}
             self._known = {
-                number: known.get(frontier) or _Ledger(frontier)
-                for number, frontier in frontiers.items()
+                number: known.get(partition) or _Ledger(partition)
+                for number, partition in partitions.items()
             }
         return self._known
 
@@ -277,15 +278,15 @@ class Failures(Participant):
 
 
 class _Ledger:
-    """The failed requests in the store of a frontier.
+    """The failed requests in the store of a partition.
 
     The URL and two fields of each stay in memory; the store has the rest.
     """
 
-    def __init__(self, frontier: Frontier) -> None:
-        assert frontier.store is not None  # noqa: S101 - or nothing is kept
-        self.frontier = frontier
-        self.store = frontier.store
+    def __init__(self, partition: Partition) -> None:
+        assert partition.store is not None  # noqa: S101 - or nothing is kept
+        self.partition = partition
+        self.store = partition.store
         self.urls: Counter[str] = Counter()
         """URLs of the failed requests: a request with a different URL need not be
         looked up.

@@ -123,7 +123,7 @@ class SlotRules(Participant):
     def attach(self, frontier: Frontier) -> None:
         """Go on with the slots of a frontier, and begin to watch results."""
         self._frontier = frontier
-        for slot in frontier.slots:
+        for slot in frontier.queues():
             if slot.state is not None:
                 self.say(slot.name, slot.state)
         if self._growing is not None:
@@ -142,7 +142,7 @@ class SlotRules(Participant):
         self._engine.restore_delays(self._delay_of)
 
     def _delay_of(self, name: str) -> float | None:
-        state = self._frontier.slots.state_of(name)
+        state = self._frontier.slots_of(name).state_of(name)
         return None if state is None else state.delay or None
 
     def pause(self, slots: AbstractSet[str]) -> None:
@@ -168,7 +168,7 @@ class SlotRules(Participant):
     def backing_off(self) -> dict[str, float]:
         """Return the slots that back off, until Unix times."""
         now, found = time.time(), {}
-        for slot in self._frontier.slots:
+        for slot in self._frontier.queues():
             state, paused = slot.state, slot.name in self._paused
             if slot.pending and (paused or state is not None):
                 backoff = backoff_of(state, now, paused=paused)
@@ -181,7 +181,7 @@ class SlotRules(Participant):
     def room_for(self, slot: str) -> bool:
         """Whether the slot may have another request; counts and logs a refusal."""
         frontier, pages, pending = self._frontier, self._most_pages, self._most_pending
-        if pages is not None and frontier.slots.state(slot).pages >= pages:
+        if pages is not None and frontier.slots_of(slot).state(slot).pages >= pages:
             self._refuse(PAGE, slot, pages)
         elif pending is not None and frontier.pending_in(slot) >= pending:
             self._refuse(PENDING, slot, pending)
@@ -192,8 +192,9 @@ class SlotRules(Participant):
     def took(self, slot: str) -> None:
         """Count an accepted request."""
         if self._most_pages is not None:
-            self._frontier.slots.state(slot).pages += 1
-            self._frontier.slots.touch(slot)
+            slots = self._frontier.slots_of(slot)
+            slots.state(slot).pages += 1
+            slots.touch(slot)
 
     def _refuse(self, kind: str, slot: str, limit: int) -> None:
         stat = f"bloomdupe/dropped_{kind}_limit"
@@ -222,7 +223,7 @@ class SlotRules(Participant):
 
     def hold(self, name: str, until: float) -> None:
         """Hold a slot back until a Unix time, or longer."""
-        slots = self._frontier.slots
+        slots = self._frontier.slots_of(name)
         state = slots.state(name)
         held, state.held = state.held, max(until, state.held)
         slots.touch(name)
@@ -266,13 +267,13 @@ class SlotRules(Participant):
         backoffs, state.backoffs, state.failures = state.backoffs, 0, 0
         state.down, state.until, state.probe = False, 0.0, None
         if backoffs:
-            self._frontier.slots.touch(slot.name)
+            self._frontier.slots_of(slot.name).touch(slot.name)
             self._log(slot.name, f"answers again after {plural(backoffs, 'backoff')}")
             self._ask_again(slot.name)
 
     def _failed(self, in_flight: InFlightRequest, status: int | None) -> None:
         name = in_flight.entry.queue.name
-        state = self._frontier.slots.state(name)
+        state = self._frontier.slots_of(name).state(name)
         state.failures += 1
         state.reason = "no answer" if status is None else f"HTTP {status}"
         if state.probe is in_flight:
@@ -286,7 +287,7 @@ class SlotRules(Participant):
     def _back_off(self, name: str, state: SlotState) -> None:
         growing = self._growing
         assert growing is not None  # noqa: S101 - or nothing is watched
-        self._frontier.slots.touch(name)
+        self._frontier.slots_of(name).touch(name)
         if (
             state.backoffs >= PATIENCE
             and growing.longest(state.backoffs - PATIENCE + 1) >= growing.limit
@@ -329,8 +330,8 @@ class SlotRules(Participant):
     def prepare(self) -> Part:
         """Keep the delays that AutoThrottle has set; the frontier writes them."""
         if self._engine.throttled:
-            slots = self._frontier.slots
             for name, delay in self._engine.delays().items():
+                slots = self._frontier.slots_of(name)
                 state = slots.state(name)
                 if state.delay != delay:
                     state.delay = delay

@@ -96,11 +96,6 @@ class RedisStore(Store, Snapshot):
             " remove the crawl and begin it anew"
         )
 
-    def own_again(self) -> None:
-        """Be the owner again, if no other worker has it; all must be read again."""
-        if self._owner is not None and self not in self._owner.renew():
-            raise not_owner(self.shown)
-
     def reset(self) -> None:
         """Forget the results of reads."""
         self.ahead.clear()
