@@ -21,30 +21,32 @@ queue otherwise. It ends when its queue is empty for a moment.
 from __future__ import annotations
 
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, nullcontext
-from functools import partial
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from statistics import median
+from typing import Any
 
-from runner import ADDON, Figures, Report, child, describe, graph, in_turn, parser_of
+from runner import Report, describe, parser_of
 
+ADDON: dict[str, Any] = {"ADDONS": {"bloomdupe.Addon": 500}}
 FROM_MEMORY = "from memory"
+FILTERED = "dupefilter/filtered"
 
 
-class Variant(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Variant:
     name: str
     spider: str = "Follow"
-    settings: Mapping[str, Any] = MappingProxyType({})
+    settings: Mapping[str, Any] = field(default_factory=dict)
     place: str = ""
     """The setting that says where the crawl is kept."""
     workers: int = 1
-    goals: Mapping[str, float] = MappingProxyType({})
+    goals: Mapping[str, float] = field(default_factory=dict)
     """The most that it may cost, by what is crawled."""
 
 
@@ -72,7 +74,8 @@ VARIANTS = [
     Variant("stock, JOBDIR", place="JOBDIR"),
     Variant("bloomdupe", settings=ADDON),
     OURS,
-    OURS._replace(
+    replace(
+        OURS,
         name="bloomdupe, JOBDIR, slow spots left",
         settings={**ADDON, **SLOW_SPOTS},
         goals={},
@@ -93,18 +96,26 @@ SHARED = [
 ]
 
 
-def measure(place: str | dict[str, Any], variant: Variant) -> dict[str, Any]:
-    """Crawl once; ``place`` is a URL, or arguments of a site in memory."""
-    spider, site = variant.spider, place
-    if isinstance(place, str):
-        site = {"start_urls": [place], "allowed_domains": ["127.0.0.1"]}
-    else:
-        spider = "InMemory"
+def served(stack: ExitStack, pages: int, links: int) -> dict[str, Any]:
+    """Serve a site of ``crawl_child.page()``; return the arguments of its spider."""
+    from crawl_child import page
+    from support.site import Answer, Site, Visit
+
+    def answer(visit: Visit) -> Answer:
+        number = int(visit.path.rpartition("/")[2])
+        return Answer(page(number, pages, links, "/articles/page/{}".format))
+
+    first = stack.enter_context(Site(answer)).base + "/articles/page/0"
+    return {"start_urls": [first], "allowed_domains": ["127.0.0.1"]}
+
+
+def measure(site: dict[str, Any], variant: Variant) -> dict[str, float]:
+    """Crawl once a site that is served, or one in memory, which has ``pages``."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         settings, judge = dict(variant.settings), None
         if variant.place == "JOBDIR":
-            settings["JOBDIR"] = str(folder / "job")
+            settings["JOBDIR"] = "job"
         elif variant.place:
             from support.redis_server import RedisServer
 
@@ -114,23 +125,26 @@ def measure(place: str | dict[str, Any], variant: Variant) -> dict[str, Any]:
             ours = variant.place != "REDIS_URL"
             settings[variant.place] = url if ours else url.partition("#")[0]
             judge.config_resetstat()
-        command = child(spider, settings, **site)  # type: ignore[arg-type]
+        command = [sys.executable, str(Path(__file__).with_name("crawl_child.py"))]
+        command.append("InMemory" if "pages" in site else variant.spider)
+        command += [json.dumps(settings), json.dumps(site)]
         workers = [
             subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder)
             for _ in range(variant.workers)
         ]
         outputs = [worker.communicate()[0] for worker in workers]
-        results = [json.loads(output.splitlines()[-1]) for output in outputs]
         facts: dict[str, Any] = {} if judge is None else dict(judge.info())
+    results = [json.loads(output.splitlines()[-1]) for output in outputs]
     assert all(result["finish_reason"] == "finished" for result in results), results
-    shared = spider == "InMemory" and "hosts" in site
-    found = {
-        name: sum(result.get(name, 0) for result in results)
-        for name in ("user", "all", "response_received_count", "dupefilter/filtered")
+    found: dict[str, float] = {
+        name: sum(result.get(name) or 0 for result in results)
+        for name in ("user", "all", "opened", "response_received_count", FILTERED)
     }
-    found["user"] -= sum(result["opened"] for result in results) if shared else 0
-    pages, times = found["response_received_count"], [*_times(results)]
+    if "hosts" in site:
+        found["user"] -= found["opened"]
+    pages = found["pages"] = found.pop("response_received_count")
     spent = facts.get("used_cpu_user", 0) + facts.get("used_cpu_sys", 0)
+    times = [r[when] for r in results if r.get("first") for when in ("first", "last")]
     return {
         **found,
         "longest": max(r.get("bloomdupe/checkpoint_seconds_max", 0) for r in results),
@@ -140,34 +154,28 @@ def measure(place: str | dict[str, Any], variant: Variant) -> dict[str, Any]:
     }
 
 
-def _times(results: list[dict[str, Any]]) -> Iterator[float]:
-    """Yield the times of the first and of the last page of each worker that had any."""
-    for result in results:
-        if result.get("first"):
-            yield from (result["first"], result["last"])
-
-
 def rows(
-    report: Report, what: str, variants: list[Variant], found: dict[str, Figures]
+    report: Report, what: str, found: Mapping[Variant, list[dict[str, float]]]
 ) -> Iterator[list[str]]:
-    for variant in variants:
-        own = found[variant.name]
-        ratios = own.ratios(found["stock"], "user")
-        ratio, goal = statistics.median(ratios), variant.goals.get(what)
-        pages = own.value("response_received_count")
+    """Yield a row for each variant, of which a crawl was measured in each round."""
+    for variant, rounds in found.items():
+        own = {name: median(one[name] for one in rounds) for name in rounds[0]}
+        pairs = zip(rounds, found[STOCK], strict=True)
+        ratios = [one["user"] / stock["user"] for one, stock in pairs]
+        ratio, goal = median(ratios), variant.goals.get(what)
         yield [
             variant.name,
-            f"{own.value('user'):,.2f} s",
-            f"{own.value('user') / pages * 1e6:,.0f} µs",
-            f"{own.value('all'):,.2f} s",
+            f"{own['user']:,.2f} s",
+            f"{own['user'] / own['pages'] * 1e6:,.0f} µs",
+            f"{own['all']:,.2f} s",
             f"{ratio:.3f}" if goal is None else report.bound(what, ratio, goal, ".3f"),
             f"{min(ratios):.3f}-{max(ratios):.3f}",
-            f"{pages:,.0f}",
-            f"{own.value('dupefilter/filtered'):,.0f}",
-            f"{max(own.values('longest')) * 1e3:.0f} ms",
-            f"{own.value('server'):,.0f} µs",
-            f"{own.value('trips'):.2f}",
-            f"{own.value('speed'):,.0f}",
+            f"{own['pages']:,.0f}",
+            f"{own[FILTERED]:,.0f}",
+            f"{max(one['longest'] for one in rounds) * 1e3:.0f} ms",
+            f"{own['server']:,.0f} µs",
+            f"{own['trips']:.2f}",
+            f"{own['speed']:,.0f}",
         ]
 
 
@@ -183,24 +191,24 @@ def main() -> int:
     pages = options.pages or (8000 if in_memory else 2000)
     links = options.links or (20 if in_memory else 50)
     what, title = str(links), f"A crawl of {pages:,} pages with {links} links each"
-    site: Any = graph(pages, links)
-    variants = SHARED if options.shared else VARIANTS
     if in_memory:
-        what, title = FROM_MEMORY, f"{title}, answered from memory"
-        arguments: dict[str, Any] = {"pages": pages, "links": links}
-        if options.shared:
-            what = "shared"
-            arguments["hosts"] = options.hosts
-        site = nullcontext(arguments)
-    variants = [
-        variant
-        for variant in variants
+        what = "shared" if options.shared else FROM_MEMORY
+        title = f"{title}, answered from memory"
+    found: dict[Variant, list[dict[str, float]]] = {
+        variant: []
+        for variant in (SHARED if options.shared else VARIANTS)
         if variant is STOCK or options.only in variant.name
         if variant.spider == "Follow" or not in_memory
-    ]
-    with site as place:
-        ways = {v.name: partial(measure, place, v) for v in variants}
-        found = in_turn(options.rounds, ways)
+    }
+    with ExitStack() as stack:
+        site: dict[str, Any] = {"pages": pages, "links": links}
+        if options.shared:
+            site["hosts"] = options.hosts
+        elif not in_memory:
+            site = served(stack, pages, links)
+        for _ in range(options.rounds):
+            for variant, measured in found.items():
+                measured.append(measure(site, variant))
     report.table(
         title,
         f"User CPU, medians of {options.rounds} rounds in which all take turns; of"
@@ -210,7 +218,7 @@ def main() -> int:
             *("pages", "filtered", "longest checkpoint"),
             *("redis-server a page", "round trips a page", "pages/s"),
         ],
-        list(rows(report, what, variants, found)),
+        list(rows(report, what, found)),
     )
     return report.finish()
 

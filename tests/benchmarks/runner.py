@@ -1,14 +1,11 @@
-"""The one way in which a benchmark is run: options, machine, rounds, tables, bounds."""
+"""The one way in which a benchmark is run: options, machine, tables, bounds."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
-import statistics
 import sys
-from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +15,10 @@ HERE = Path(__file__).parent
 sys.path += [str(HERE.parent), str(HERE.parents[1])]
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from support.site import Visit
+    from collections.abc import Sequence
 
     Rows = Sequence[Sequence[str]]
 
-ADDON: dict[str, Any] = {"ADDONS": {"bloomdupe.Addon": 500}}
 PACKAGES = ("bloomdupe", "mmh3", "bitarray", "lmdb")
 
 
@@ -67,55 +61,6 @@ def field(file: str, name: str) -> str:
         if line.startswith(name):
             return line.partition(":")[2].strip()
     return ""
-
-
-class Figures:
-    """The results of one contestant, a round each."""
-
-    def __init__(self) -> None:
-        self.rounds: list[Mapping[str, Any]] = []
-
-    def values(self, what: str) -> list[float]:
-        return [one[what] or 0 for one in self.rounds]
-
-    def value(self, what: str) -> float:
-        return statistics.median(self.values(what))
-
-    def ratios(self, base: Figures, what: str) -> list[float]:
-        """Compare within each round."""
-        pairs = zip(self.values(what), base.values(what), strict=True)
-        return [mine / other for mine, other in pairs]
-
-
-def in_turn(
-    rounds: int, ways: Mapping[str, Callable[[], Mapping[str, Any]]]
-) -> dict[str, Figures]:
-    """Measure all contestants in each round."""
-    found = {name: Figures() for name in ways}
-    for _ in range(rounds):
-        for name, measure in ways.items():
-            found[name].rounds.append(measure())
-    return found
-
-
-def child(spider: str, settings: Mapping[str, Any], **arguments: Any) -> list[str]:
-    """Return the command of a crawl in a process of its own."""
-    script = str(HERE / "crawl_child.py")
-    return [sys.executable, script, spider, json.dumps(settings), json.dumps(arguments)]
-
-
-@contextmanager
-def graph(pages: int, links: int) -> Iterator[str]:
-    """Serve a site of ``crawl_child.page()``; yield the URL of its first page."""
-    from crawl_child import page
-    from support.site import Answer, Site
-
-    def answer(visit: Visit) -> Answer:
-        number = int(visit.path.rpartition("/")[2])
-        return Answer(page(number, pages, links, "/articles/page/{}".format))
-
-    with Site(answer) as site:
-        yield f"{site.base}/articles/page/0"
 
 
 class Report:
