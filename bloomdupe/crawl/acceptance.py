@@ -37,7 +37,22 @@ logger = logger_of(__name__)
 
 ASKING = frozenset({*TIME_KEYS, REVISIT})
 """Keys of ``meta`` with options for the scheduler."""
-SAFE_METHODS = frozenset({"GET", "HEAD"})
+SAFE = frozenset({"GET", "HEAD"})
+"""Methods of requests that are no forms."""
+
+POLLING = (
+    "start() yields %(request)s again and again, and an earlier run has scheduled it so"
+    " often already, so this run skips it as often. If start() polls this page without"
+    " end, set BLOOMDUPE_START_REQUESTS = 'always': then each run schedules all that"
+    " start() yields. The stat bloomdupe/start_requests_skipped counts the requests"
+    " that are skipped"
+)
+UNSERIALIZABLE = (
+    "%(request)s cannot be stored: %(reason)s. Such requests live in memory only. The"
+    " page that yielded such a request is not done before the request is, so after a"
+    " crash the page is fetched again. No more of this kind will be logged (see the"
+    " stat scheduler/unserializable)"
+)
 
 
 class Acceptance:
@@ -60,8 +75,8 @@ class Acceptance:
         self._dupefilter = dupefilter
         self._ours = ours
         self._fingerprint = session.fingerprint
-        self._warned: set[CodeType | None] = set()
-        self._warned_of_polling = False
+        self._warned: set[CodeType | str | None] = set()
+        """What the warnings so far were about: callbacks, polling."""
         self._asked: tuple[Request, Key] | None = None
         """The request that the link filter has just asked about, if it is new."""
 
@@ -70,13 +85,14 @@ class Acceptance:
 
         Raises the errors of :func:`check_asked`, before the request is marked.
         """
-        check_asked(request)
+        not_before = check_asked(request)
         session, engine, ours = self._session, self._engine, self._ours
         work = session.parent()
         if engine.durable and work is not None and work.is_dropped:
             return False  # its page yields it again
         parent = None if type(work) is StartItem else work
         answers = session.processing.answering is not None
+        form = answers and parent is not None and parent.request.method not in SAFE
         start = engine.starting.takes(request)
         key, is_new = self._key_of(request)
         forced = request.dont_filter or (answers and was_visited(parent))
@@ -91,7 +107,7 @@ class Acceptance:
             if skip:
                 self._stats.inc_value("bloomdupe/start_requests_skipped")
                 if engine.starting.repeats_itself:
-                    self._warn_of_polling(request)
+                    self._warn("polling", POLLING, request)
                 return False
             keys += further
             if forced and not request.dont_filter:
@@ -99,14 +115,19 @@ class Acceptance:
                 request = copy(request)  # replace() would run its constructor
                 request.dont_filter = True
         if not forced and not self._passes(
-            request, parent, keys, is_new=is_new, answers=answers
+            request, keys, is_new=is_new, answers=answers, form=form
         ):
             return False
+        request, not_before, repeats = self._delayed(
+            request, parent, not_before, answers=answers
+        )
+        slot = engine.slot_of(request, parent)  # it may change the request
+        payload = self._payload(request, parent if repeats else None)
         page = None if work is None else work.root
         engine.take(
-            self._enqueue(
-                request, parent, page, keys,
-                answers=answers, start=start, forced=forced,
+            Accepted(
+                request, payload, slot, parent, page, keys,
+                repeats, not_before, start, forced, form,
             )
         )  # fmt: skip
         return True
@@ -127,39 +148,33 @@ class Acceptance:
     def _passes(
         self,
         request: Request,
-        parent: InFlightRequest | None,
         keys: list[Key],
         *,
         is_new: bool,
         answers: bool,
+        form: bool,
     ) -> bool:
         """Whether a request is no duplicate, and its slot has room for it.
 
         There is always room for retries and redirects. If our filter is used, the first
         of the ``keys`` is the request's own, and a second key may be added.
         """
-        if self._ours is None:
-            return self._passes_theirs(request, answers=answers)
-        key, exact = keys[0]
-        if not is_new and self._engine.knows(key, exact=exact, of=request):
-            after_form = answers and _is_form(parent)
-            second = self._engine.starting.second_use(
-                request, keys[0], forced=after_form
-            )
-            if second is None:
-                self._ours.log(request, self._spider)
+        engine, ours = self._engine, self._ours
+        if ours is None:  # a foreign filter marks what it lets pass
+            if not (answers or engine.has_room(request)):
                 return False
-            keys.append(second)
-        return answers or self._engine.has_room(request)
-
-    def _passes_theirs(self, request: Request, *, answers: bool) -> bool:
-        """Ask a foreign filter, and the limits of the slot before it marks."""
-        if not (answers or self._engine.has_room(request)):
-            return False
-        if self._dupefilter.request_seen(request):  # which marks it
+            if not self._dupefilter.request_seen(request):
+                return True
             self._dupefilter.log(request, self._spider)
             return False
-        return True
+        key, exact = keys[0]
+        if not is_new and engine.knows(key, exact=exact, of=request):
+            second = engine.starting.second_use(request, keys[0], forced=form)
+            if second is None:
+                ours.log(request, self._spider)
+                return False
+            keys.append(second)
+        return answers or engine.has_room(request)
 
     def would_drop(self, request: Request) -> Duplicate:
         """Whether a request would be dropped as a duplicate; for the link filter."""
@@ -179,26 +194,20 @@ class Acceptance:
             pass  # it will fail again when the request is scheduled
         return Duplicate.NO
 
-    def _enqueue(
+    def _delayed(
         self,
         request: Request,
         parent: InFlightRequest | None,
-        page: InFlightRequest | None,
-        keys: list[Key],
+        not_before: float | None,
         *,
         answers: bool,
-        start: bool,
-        forced: bool,
-    ) -> Accepted:
-        """Return a request without its options, and what the engine needs of it."""
-        engine = self._engine
-        not_before = None
-        if not ASKING.isdisjoint(request.meta):
-            not_before = time_of(request, time.time())
-            request = without_time(request)
-        growing, is_again = self._session.growing, is_retry(request, parent)
-        # It replaces its parent, which is not revisited itself.
-        repeats = answers or is_again
+    ) -> tuple[Request, float | None, bool]:
+        """Return a request without its time, its time, and whether it repeats another.
+
+        It does so as a retry or a redirect of its parent, which is not revisited then.
+        """
+        request, growing = without_time(request), self._session.growing
+        is_again = is_retry(request, parent)
         if is_again and growing is not None:
             if answers and parent is not None and not parent.try_counts:
                 # It waits in its slot until that answers again.
@@ -207,82 +216,56 @@ class Acceptance:
                 request.meta["retry_times"] = tries_of(parent.request)
             else:
                 due = time.time() + growing.seconds(tries_of(request))
-                not_before = due if not_before is None else max(due, not_before)
-        slot = engine.slot_of(request, parent)
-        # A stored request is always made anew from its payload, with or without a
-        # crash, so that it shares no values with other objects.
-        payload: bytes | None = b""
-        if engine.durable:
-            payload = self._dump(request)
-        elif engine.revisits.concerns(request, parent if repeats else None):
-            payload = self._session.serializer.dump_or_none(request) or b""
-        form = answers and _is_form(parent)
-        return Accepted(
-            request, payload, slot, parent, page, keys, repeats, not_before, start,
-            forced, form,
-        )  # fmt: skip
+                not_before = max(due, not_before or 0.0)
+        return request, not_before, answers or is_again
 
-    def _dump(self, request: Request) -> bytes | None:
-        session = self._session
-        if self._engine.cookies is not None:
+    def _payload(self, request: Request, of: InFlightRequest | None) -> bytes | None:
+        """Return a request as bytes, if it is stored; ``of``: the one that it repeats.
+
+        A stored request is always made anew from its payload, with or without a crash,
+        so that it shares no values with other objects.
+        """
+        engine, serializer = self._engine, self._session.serializer
+        if not engine.durable:
+            revisited = engine.revisits.concerns(request, of)
+            return (serializer.dump_or_none(request) if revisited else None) or b""
+        if engine.cookies is not None:
             request = without_cookie_header(request)
         try:
-            return session.serializer.dump(request)
+            return serializer.dump(request)
         except UnserializableError as error:
-            self._warn_of_unserializable(request, error)
+            function = getattr(request.callback, "__code__", None)
+            self._warn(function, UNSERIALIZABLE, request, error)
             self._stats.inc_value("scheduler/unserializable")
             return None
 
-    def _warn_of_polling(self, request: Request) -> None:
-        """Warn once of a skipped request that looks like a polling request."""
-        if self._warned_of_polling:
-            return
-        self._warned_of_polling = True
-        logger.warning(
-            "start() yields %(request)s again and again, and an earlier run has"
-            " scheduled it so often already, so this run skips it as often. If start()"
-            " polls this page without end, set BLOOMDUPE_START_REQUESTS = 'always':"
-            " then each run schedules all that start() yields. The stat"
-            " bloomdupe/start_requests_skipped counts the requests that are skipped",
-            {"request": request},
-            extra={"spider": self._spider},
-        )
-
-    def _warn_of_unserializable(self, request: Request, reason: Exception) -> None:
-        """Warn of the consequences of a request that cannot be stored.
-
-        Once for each function that is a callback.
-        """
-        function = getattr(request.callback, "__code__", None)
-        if function in self._warned:
-            return
-        self._warned.add(function)
-        logger.warning(
-            "%(request)s cannot be stored: %(reason)s. Such requests live in memory"
-            " only. The page that yielded such a request is not done before the request"
-            " is, so after a crash the page is fetched again. No more of this kind will"
-            " be logged (see the stat scheduler/unserializable)",
-            {"request": request, "reason": reason},
-            extra={"spider": self._spider},
-        )
+    def _warn(
+        self,
+        about: CodeType | str | None,
+        message: str,
+        request: Request,
+        reason: Exception | None = None,
+    ) -> None:
+        """Log a warning, the first that is about something."""
+        if about not in self._warned:
+            self._warned.add(about)
+            values = {"request": request, "reason": reason}
+            logger.warning(message, values, extra={"spider": self._spider})
 
 
-def check_asked(request: Request) -> None:
-    """Check what a request asks the scheduler for.
+def check_asked(request: Request) -> float | None:
+    """Check what a request asks the scheduler for; return its time, if it has any.
 
     Raises :class:`RequestTimeError`; and :class:`UnserializableError` for a priority
     that Scrapy's constructor refuses, and that was set later.
     """
-    if not ASKING.isdisjoint(request.meta):
-        time_of(request, time.time())
-        checked_rule(request)
     priority = request.priority
     if not isinstance(priority, int):
         raise UnserializableError(f"its priority, {priority!r}, is not an integer")
-
-
-def _is_form(in_flight: InFlightRequest | None) -> bool:
-    return in_flight is not None and in_flight.request.method not in SAFE_METHODS
+    if ASKING.isdisjoint(request.meta):
+        return None
+    checked_rule(request)
+    return time_of(request, time.time())
 
 
 def was_visited(in_flight: InFlightRequest | None) -> bool:

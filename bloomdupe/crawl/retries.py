@@ -113,7 +113,9 @@ def time_of(request: Request, now: float) -> float | None:
 
 
 def without_time(request: Request) -> Request:
-    """Return a copy without a time, so that its retries and redirects do not wait."""
+    """Return the request without a time: its retries and redirects do not wait."""
+    if request.meta.keys().isdisjoint(TIME_KEYS):
+        return request
     copy = request.copy()
     copy.meta.pop(NOT_BEFORE, None)
     copy.meta.pop(DELAY, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +10,7 @@ from scrapy import Request, Spider
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.in_flight.request import InFlightRequest
-from bloomdupe.crawl.retries import TIME_KEYS, without_time
+from bloomdupe.crawl.retries import without_time
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.slot_queue import NOWHERE, Entry
 from bloomdupe.requests.callbacks import name_of_method
@@ -25,8 +24,9 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.in_flight.registry import InFlightRegistry
     from bloomdupe.crawl.progress.rounds import Run
 
-MOST_YIELDED = 100_000
-"""Number of outputs, counted from the first, among which repetitions are noticed."""
+MOST_COUNTED = 200_000
+"""Number of keys, counted from the first, of which repetitions are noticed; a request
+of ``start()`` has two."""
 
 
 def is_fresh_start(request: Request) -> bool:
@@ -96,17 +96,10 @@ class Starting:
         self._is_stale = False
         """Whether the outputs so far were dropped with all that is in memory."""
         self._request: Request | None = None
-        self._pages: set[bytes] = set()
         self.repeats_itself = False
         """Whether ``start()`` has yielded the last request before, and never ended."""
-        self._begin()
-
-    def _begin(self) -> None:
-        """Begin to count the outputs."""
-        self._is_stale = False
-        self._yielded = _Occurrences()
-        self._places = _Occurrences()
-        self._items = _Occurrences()
+        self._counts: dict[bytes, int] = {}
+        """How often outputs have come, by their keys without the number."""
 
     async def may_go_on(self) -> bool:
         """Wait until ``start()`` may run; False if there is no need."""
@@ -125,7 +118,8 @@ class Starting:
             while await self.may_go_on():
                 if outputs is None:
                     outputs = await self._access.start_again()
-                self._begin()
+                self._is_stale = False
+                self._counts.clear()
                 async for output in outputs:
                     if self._is_stale:
                         break
@@ -181,8 +175,7 @@ class Starting:
             content = pack_texts(item)
         except UnserializableError:
             content = global_object_name(type(item)).encode()
-        digest = mmh3_x64_128_digest(content)
-        return b"item %b %b" % (self._number(self._items.before(digest)), digest)
+        return self._counted(b"item", mmh3_x64_128_digest(content))[0]
 
     def _is_done(self, key: bytes) -> bool:
         known = self._run.resumed and not self._always
@@ -216,61 +209,53 @@ class Starting:
         They are known by their place among the requests for their page. This works only
         once ``start()`` has ended, because until then they may come in any order.
         """
-        verdict = self._judged(request, key, forced=forced, marked=marked)
-        if forced and not verdict.skip and len(self._pages) < MOST_YIELDED:
-            self._pages.add(key[0])
-        return verdict
-
-    def _judged(
-        self, request: Request, key: Key, *, forced: bool, marked: bool
-    ) -> StartVerdict:
         run, (page, exact) = self._run, key
         identity = page
-        uses: tuple[Key, ...] = ()
         if forced:
-            timed = not request.meta.keys().isdisjoint(TIME_KEYS)
-            untimed = without_time(request) if timed else request
-            payload = self._serializer.dump_or_none(untimed) or b""
+            payload = self._serializer.dump_or_none(without_time(request)) or b""
             identity += mmh3_x64_128_digest(payload)
+        occurrence, again = self._counted(b"start", identity)
+        place, _ = self._counted(b"place", page)
+        self.repeats_itself = again and not run.started
+        uses: tuple[Key, ...] = ()
         if forced or run.round > 1:
-            uses = ((self._use_of(request, page), exact),)
-        again = self._yielded.before(identity)
-        place = self._places.before(page)
-        self.repeats_itself = again > 0 and not run.started
+            uses = (place, exact), (self._use_of(request, page), exact)
         if self._always:
             return StartVerdict(False, True, uses)
         needs_key = (forced or not marked) and run.marks_starts
         if run.round == 1 and not again and not needs_key:
             known = run.resumed and self._knows(page, exact=exact)
             return StartVerdict(known, forced, uses)
-        occurrence = b"start %b %b" % (self._number(again), identity)
-        placed = b"place %b %b" % (self._number(place), page)
         scheduled = self._knows(occurrence, exact=exact) or (
-            run.started and self._knows(placed, exact=exact)
+            run.started and self._knows(place, exact=exact)
         )
         if not again and run.round > 1:
             forced = forced or not scheduled
-        keys = (occurrence, exact), (placed, exact), *uses
+        keys = (occurrence, exact), *(uses or ((place, exact),))
         return StartVerdict(run.resumed and scheduled, forced, keys)
 
-    def _number(self, before: int) -> bytes:
-        """Return the round, and the number of earlier occurrences if there are any."""
-        number = self._run.round
-        return b"%d.%d" % (number, before) if before else b"%d" % number
+    def _counted(self, kind: bytes, content: bytes) -> tuple[bytes, bool]:
+        """Count an output; return its key, and whether an equal one came before.
+
+        The key has the round, and the number of earlier equal ones if there are any.
+        """
+        counts, output = self._counts, kind + content
+        number, before = b"%d" % self._run.round, counts.get(output, 0)
+        if before or len(counts) < MOST_COUNTED:
+            counts[output] = before + 1
+        if before:
+            number += b".%d" % before
+        return b"%b %b %b" % (kind, number, content), before > 0
 
     # Pages of start requests with dont_filter
 
     def is_page(self, key: Key, of: Request) -> bool:
         """Whether a start request with ``dont_filter`` has this ``key`` of a request.
 
-        This run may have scheduled it, or an earlier run. Of a page that another
-        program has fetched, before it was imported, nothing tells for which callback.
+        Of a page that another program has fetched, before it was imported, nothing
+        tells for which callback.
         """
         page, exact = key
-        if page in self._pages:
-            return True
-        if self.is_ours() and not self._run.resumed:
-            return False
         return self._knows(self.place_of(page), exact=exact, of=of)
 
     def place_of(self, page: bytes) -> bytes:
@@ -298,22 +283,6 @@ class Starting:
             return None
         known = self._knows(again, exact=exact, of=request)
         return None if known else (again, exact)
-
-
-class _Occurrences:
-    """Counts how often a key has come before, for the first ``MOST_YIELDED`` keys."""
-
-    def __init__(self) -> None:
-        self._once: set[bytes] = set()
-        self._again: Counter[bytes] = Counter()
-
-    def before(self, key: bytes) -> int:
-        """Count a key, and return how often it came before, as far as is known."""
-        if key in self._once:
-            self._again[key] += 1
-        elif len(self._once) < MOST_YIELDED:
-            self._once.add(key)
-        return self._again.get(key, 0)
 
 
 def name_of(callback: Any) -> str:

@@ -185,9 +185,10 @@ class WorkerEngine(CrawlEngine):
             self._deliver(sent)
         # With limits there may be room the next time.
         if accepted.keys and not self.session.slots.limited:
-            if len(self._sent) >= MOST_SENT - 1:  # one more would add a layer
+            if len(self._sent) >= MOST_SENT - len(accepted.keys):  # or a layer comes
                 self._sent.clear()
-            self._sent.add(_sent_key(accepted.keys[0][0], request))
+            for key, _ in accepted.keys:
+                self._sent.add(_sent_key(key, request))
         if accepted.of_start:
             for key, exact in accepted.keys:
                 self._mark(key, exact, None, of_start=True)
