@@ -289,7 +289,6 @@ class CrawlEngine:
             except NotOwnerError as error:  # since it has joined
                 self.refused(error)
             self.watch.begin_run()
-        self.session.slots.begin()
         self.watch.begin()
         self.committing.begin()
 

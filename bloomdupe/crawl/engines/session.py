@@ -55,13 +55,11 @@ class Session:
         self.stopping = Stopping(crawler)
         self.serializer = Serializer(crawler.spider)
         self.order = QueueOrder.of(crawler.settings, durable=settings.durable)
-        growing = None
-        if settings.retry_backoff is not None:
-            growing = GrowingWait(*settings.retry_backoff)
         self.registry = InFlightRegistry()
-        self.growing = growing
+        backoff = settings.retry_backoff
+        self.growing = None if backoff is None else GrowingWait(*backoff)
         """How long retries wait, if they do."""
-        self.slots = SlotRules(crawler, self.access, self.registry, growing, settings)
+        self.slots = SlotRules(self)
         """Decides which slots may have a request."""
         self._closed = False
         self.processing = Processing(

@@ -30,16 +30,11 @@ from bloomdupe.store.store import Part, Participant
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-    from scrapy.crawler import Crawler
-
-    from bloomdupe.crawl.in_flight.registry import InFlightRegistry
+    from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.in_flight.request import InFlightRequest
-    from bloomdupe.crawl.retries import GrowingWait
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.frontier.slot_queue import SlotQueue
     from bloomdupe.frontier.slot_state import SlotState
-    from bloomdupe.inside_scrapy.engine import EngineAccess
-    from bloomdupe.settings import JobSettings
 
 logger = logger_of(__name__)
 
@@ -67,13 +62,6 @@ such as 500, may be a fault of the page alone.
 MOST_LOGGED = 100
 """Lines in the log of a run."""
 
-PAGE, PENDING = "page", "pending"
-"""The kinds of limits."""
-LIMITS = {
-    PAGE: "BLOOMDUPE_MAX_PAGES_PER_SLOT",
-    PENDING: "BLOOMDUPE_MAX_PENDING_PER_SLOT",
-}
-
 
 class SlotRules(Participant):
     """Decides about the slots of a frontier.
@@ -90,20 +78,13 @@ class SlotRules(Participant):
     of accepted requests.
     """
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        engine: EngineAccess,
-        registry: InFlightRegistry,
-        growing: GrowingWait | None,
-        job: JobSettings,
-    ) -> None:
-        settings = crawler.settings
-        assert crawler.stats is not None  # noqa: S101 - the crawl is open
-        self._crawler = crawler
-        self._stats = crawler.stats
-        self._engine = engine
-        self._registry = registry
+    def __init__(self, session: Session) -> None:
+        settings, job = session.crawler.settings, session.settings
+        growing = session.growing
+        self._signals = session.crawler.signals
+        self._stats = session.stats
+        self._engine = session.access
+        self._registry = session.registry
         self._growing = growing
         self.longest_backoff = max(LONGEST_HOLD, growing.limit if growing else 0.0)
         """Seconds that a slot backs off, at most."""
@@ -126,16 +107,11 @@ class SlotRules(Participant):
         for slot in frontier.queues():
             if slot.state is not None:
                 self.say(slot.name, slot.state)
+        self._signals.connect(self.response_downloaded, signals.response_downloaded)
         if self._growing is not None:
             self._registry.handed_out.append(self._handed_out)
             self._registry.answered.append(self._answered)
             self._registry.ended.append(self._ended)
-
-    def begin(self) -> None:
-        """Begin to look at responses."""
-        self._crawler.signals.connect(
-            self.response_downloaded, signals.response_downloaded
-        )
 
     def restore_delays(self) -> None:
         """Let the downloader go on with the delays that it had in the last run."""
@@ -182,11 +158,20 @@ class SlotRules(Participant):
         """Whether the slot may have another request; counts and logs a refusal."""
         frontier, pages, pending = self._frontier, self._most_pages, self._most_pending
         if pages is not None and frontier.slots_of(slot).state(slot).pages >= pages:
-            self._refuse(PAGE, slot, pages)
+            stat, setting = "page_limit", f"MAX_PAGES_PER_SLOT = {pages}"
         elif pending is not None and frontier.pending_in(slot) >= pending:
-            self._refuse(PENDING, slot, pending)
+            stat, setting = "pending_limit", f"MAX_PENDING_PER_SLOT = {pending}"
         else:
             return True
+        stat = f"bloomdupe/dropped_{stat}"
+        self._stats.inc_value(stat)
+        if (stat, slot) not in self._full and len(self._full) < MOST_LOGGED:
+            self._full.add((stat, slot))
+            logger.warning(
+                "Slot %(slot)r has reached BLOOMDUPE_%(setting)s: new requests of it"
+                " are dropped, and counted in %(stat)s",
+                {"slot": slot, "setting": setting, "stat": stat},
+            )
         return False
 
     def took(self, slot: str) -> None:
@@ -195,17 +180,6 @@ class SlotRules(Participant):
             slots = self._frontier.slots_of(slot)
             slots.state(slot).pages += 1
             slots.touch(slot)
-
-    def _refuse(self, kind: str, slot: str, limit: int) -> None:
-        stat = f"bloomdupe/dropped_{kind}_limit"
-        self._stats.inc_value(stat)
-        if (kind, slot) not in self._full and len(self._full) < MOST_LOGGED:
-            self._full.add((kind, slot))
-            logger.warning(
-                "Slot %(slot)r has reached %(setting)s = %(limit)d: new requests of it"
-                " are dropped, and counted in %(stat)s",
-                {"slot": slot, "setting": LIMITS[kind], "limit": limit, "stat": stat},
-            )
 
     # What it depends on
 
