@@ -238,7 +238,7 @@ class CrawlEngine:
         if self.failures is not None:
             self.failures.restore(record.get("failures_left", 0))
             self.checkpoint.participants.append(self.failures)
-        self.watch = Watch(self.session, self.frontier, self.checkpoint, self.failures)
+        self.watch = Watch(self)
         if self.watch.history is not None:
             self.checkpoint.participants.append(self.watch.history)
         if not run.idle:

@@ -32,12 +32,9 @@ from bloomdupe.store.platform import memory_of_group, memory_of_machine, process
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from bloomdupe.crawl.engines.checkpoint import Checkpoint
-    from bloomdupe.crawl.engines.session import Session
+    from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
     from bloomdupe.crawl.progress.metrics import Metrics
-    from bloomdupe.crawl.state.failures import Failures
     from bloomdupe.filter.bloom import BloomFilter
-    from bloomdupe.frontier.frontier import Frontier
 
 
 logger = logger_of(__name__)
@@ -62,20 +59,15 @@ class Watch:
     longer there, the crawl stops.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        frontier: Frontier,
-        counts: Checkpoint,
-        failures: Failures | None,
-    ) -> None:
-        settings = session.settings
+    def __init__(self, engine: CrawlEngine) -> None:
+        session, settings = engine.session, engine.settings
         self._stats = session.stats
+        self._name = session.spider.name
         self._extra = {"spider": session.spider}
         self._fail = session.stopping.fail
-        self._frontier = frontier
-        self._counts = counts
-        self._failures = failures
+        self._frontier = engine.frontier
+        self._counts = engine.checkpoint
+        self._failures = engine.failures
         self._access, self._rules = session.access, session.slots
         # As of the last sample of all slots.
         self._backing_off: Mapping[str, float] = {}
@@ -86,15 +78,13 @@ class Watch:
         self._largest: list[tuple[str, int]] = []
         """The slots with the most pending requests, and their numbers of requests."""
         self._slots_due = 0.0
-        store = frontier.store
+        store = engine.frontier.store
         self.history = None if store is None else History(store)
         self.longest = 0.0
         """Seconds of the longest checkpoint of the run."""
         self._longest_since = 0.0
         self._interval = settings.progress_interval
-        self._every = min(
-            SAMPLE_INTERVAL, settings.progress_interval or SAMPLE_INTERVAL
-        )
+        self._every = min(SAMPLE_INTERVAL, self._interval or SAMPLE_INTERVAL)
         self._recent: deque[Point] = deque(maxlen=int(RECENT / SAMPLE_INTERVAL) + 1)
         self._stays = settings.stay
         self._said: set[str] = set()
@@ -104,12 +94,6 @@ class Watch:
         self._figures: dict[str, Any] = {}
         self._metrics: Metrics | None = None
         self._address = settings.metrics
-        if self._address is not None:
-            from bloomdupe.crawl.progress.metrics import Metrics
-
-            place = "" if store is None else str(store.path.parent.absolute())
-            name = session.spider.name
-            self._metrics = Metrics(name, place, lambda: self._figures)
 
     def begin_run(self) -> None:
         """Begin the run, because it has work to do; a second call changes nothing."""
@@ -124,7 +108,12 @@ class Watch:
         self._heartbeat()
         self._tick.set(self._every)
         self._line_due = time.monotonic() + self._interval
-        if self._metrics is not None and self._address is not None:
+        if self._address is not None:
+            from bloomdupe.crawl.progress.metrics import Metrics
+
+            store = self._frontier.store
+            place = "" if store is None else str(store.path.parent.absolute())
+            self._metrics = Metrics(self._name, place, lambda: self._figures)
             self._metrics.begin(*self._address)
 
     def end(self) -> None:
@@ -181,9 +170,8 @@ class Watch:
         point = self._point()
         self._longest_since = 0.0
         self._recent.append(point)
-        if self._metrics is not None:
-            # Another thread reads it, so it is not changed any more.
-            self._figures = self._figures_at(point)
+        # Another thread reads it, so it is not changed any more.
+        self._figures = self._figures_at(point)
         if self.history is not None:
             self.history.add(point)
         return point
@@ -197,12 +185,8 @@ class Watch:
         begun, now = time.monotonic(), time.time()
         if begun < self._slots_due and not complete:
             return
-        slots, backoffs, access = (
-            self._frontier.pending_by_slot,
-            self._rules,
-            self._access,
-        )
-        self._backing_off = backing_off = backoffs.backing_off()
+        slots, access = self._frontier.pending_by_slot, self._access
+        self._backing_off = backing_off = self._rules.backing_off()
         slowest = max(backing_off.values(), default=now) - now
         if access.has_delays:
             for slot, pending in slots():
@@ -260,9 +244,11 @@ class Watch:
         if self._interval and now >= self._line_due:
             self._line_due = max(self._line_due + self._interval, now)
             last, reasons = since(points, self._interval), self._reasons
-            said = [progress(last, first, point, reasons, stays=self._stays)]
-            said += [one for one in news(point, self.longest) if self._is_new(one)]
-            line = "; ".join(said)
+            figures = progress(last, first, point, reasons, stays=self._stays)
+            news = [pages_lost(point.loss)] if point.loss >= LITTLE else []
+            if self.longest >= LONG:
+                news.append(f"longest checkpoint {self.longest:.1f} s")
+            line = "; ".join([", ".join(figures), *filter(self._is_new, news)])
             logger.info("%(progress)s", {"progress": line}, extra=self._extra)
         for name, warning in warnings(self._frontier.seen, first, point):
             if self._is_new(name):
@@ -287,46 +273,26 @@ def progress(
     now: Point,
     reasons: Mapping[str, int],
     *,
-    stays: bool = False,
-) -> str:
-    """Return a line; rates are since ``last``, forecasts since ``first``.
+    stays: bool,
+) -> Iterator[str]:
+    """Yield the figures of a line; rates are since ``last``, forecasts since ``first``.
 
     ``reasons`` are numbers of failed requests, the largest first. ``stays`` says that
     the crawl stays open when nothing is pending.
     """
-    counts = [*_counts(last, now, reasons)]
-    if stays and not (_unfinished(now) or now.delayed):
-        counts.append("waiting for URLs")
-    else:
-        counts += _pending(last, first, now)
-    return ", ".join(counts)
-
-
-def news(now: Point, longest: float) -> Iterator[str]:
-    """Yield further figures of the line; ``longest``: seconds of a checkpoint."""
-    if now.loss >= LITTLE:
-        yield pages_lost(now.loss)
-    if longest >= LONG:
-        yield f"longest checkpoint {longest:.1f} s"
-
-
-def _counts(
-    last: Point | None, now: Point, reasons: Mapping[str, int]
-) -> Iterator[str]:
     rate = per_minute(last, now)
     yield plural(now.pages, "page") + ("" if rate is None else f" ({rate:,.0f}/min)")
     if now.failed:
         most = [f"{n:,} {why}" for why, n in islice(reasons.items(), MOST_REASONS)]
         more = ["..."] if len(reasons) > MOST_REASONS else []
         yield f"{now.failed:,} failed ({', '.join([*most, *more])})"
-
-
-def _pending(last: Point | None, first: Point | None, now: Point) -> Iterator[str]:
-    rate = per_minute(last, now)
-    backing_off = (
-        f" ({now.backing_off:,} backing off or paused)" if now.backing_off else ""
-    )
-    yield f"{now.pending:,} pending on {plural(now.slots, 'host')}{backing_off}"
+    if stays and not (now.pending or now.in_flight or now.delayed):
+        yield "waiting for URLs"
+        return
+    slots, backing_off = plural(now.slots, "host"), ""
+    if now.backing_off:
+        backing_off = f" ({now.backing_off:,} backing off or paused)"
+    yield f"{now.pending:,} pending on {slots}{backing_off}"
     if rate is not None and round(rate) == 0 and now.in_flight:
         yield f"{now.in_flight:,} in flight"
     if now.delayed:
@@ -334,12 +300,10 @@ def _pending(last: Point | None, first: Point | None, now: Point) -> Iterator[st
     left = time_to_go(first, now)
     if left:
         yield f"{duration(left)} to go"
-    elif first is not None and _unfinished(now) > _unfinished(first):
+    elif first is not None and (
+        now.pending + now.in_flight > first.pending + first.in_flight
+    ):
         yield "and more come than go"
-
-
-def _unfinished(point: Point) -> int:
-    return point.pending + point.in_flight
 
 
 FILTER_SHARE = 0.8
@@ -354,15 +318,14 @@ DISK_BYTES = 256 * 10**6
 
 def warnings(
     seen: BloomFilter, first: Point | None, now: Point
-) -> Iterator[tuple[str, str]]:
-    """Yield scarce resources, and the warnings; ``first`` is some minutes ago."""
-    for name, text in (
-        ("filter", _filter(seen, first, now)),
-        ("disk", _disk(first, now)),
-        ("memory", _memory(seen, now)),
-    ):
-        if text is not None:
-            yield name, text
+) -> list[tuple[str, str]]:
+    """Return scarce resources, and the warnings; ``first`` is some minutes ago."""
+    found = {
+        "filter": _filter(seen, first, now),
+        "disk": _disk(first, now),
+        "memory": _memory(seen, now),
+    }
+    return [(name, text) for name, text in found.items() if text is not None]
 
 
 def _filter(seen: BloomFilter, first: Point | None, now: Point) -> str | None:
