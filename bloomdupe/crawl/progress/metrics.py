@@ -34,20 +34,12 @@ COUNTERS = (
     ("host_pages:host", "host_pages", "Pages of a host, over all runs."),
 )
 GAUGES = (
-    (
-        "heartbeat_timestamp_seconds",
-        "time",
-        "Unix time of the last heartbeat, which comes every five seconds.",
-    ),
+    ("heartbeat_timestamp_seconds", "time", "Unix time of the last heartbeat."),
     ("pending", "pending", "Pending requests."),
     ("in_flight", "in_flight", "Requests in flight."),
     ("delayed", "delayed", "Delayed requests."),
     ("slots", "slots", "Slots (hosts) with requests."),
-    (
-        "slots_backing_off",
-        "backing_off",
-        "Slots that back off: they fail, or ask for it.",
-    ),
+    ("slots_backing_off", "backing_off", "Slots that back off, or are paused."),
     ("failed", "failed", "Failed requests."),
     ("seen", "seen", "URLs in the filter."),
     ("fpp", "fpp", "False-positive probability of the filter, calculated."),
@@ -57,26 +49,10 @@ GAUGES = (
     ("disk_free_bytes", "free", "Bytes that are free on the disk of the store."),
     ("memory_bytes", "memory", "Bytes of memory that the process uses."),
     ("expected_urls", "capacity", "BLOOMDUPE_EXPECTED_URLS."),
-    (
-        "time_to_go_seconds",
-        "to_go",
-        "Estimated seconds until no request is pending; +Inf: unknown.",
-    ),
-    (
-        "last_checkpoint_timestamp_seconds",
-        "checkpoint_at",
-        "Unix time of the last checkpoint of this run.",
-    ),
-    (
-        "next_due_timestamp_seconds",
-        "next_due",
-        "Unix time of the next delayed request.",
-    ),
-    (
-        "failures:reason",
-        "failures",
-        "Failed requests by reason; an HTTP status is a reason.",
-    ),
+    ("time_to_go_seconds", "to_go", "Estimated time to go; +Inf: unknown."),
+    ("last_checkpoint_timestamp_seconds", "checkpoint_at", "Of this run, Unix time."),
+    ("next_due_timestamp_seconds", "next_due", "Of delayed requests, Unix time."),
+    ("failures:reason", "failures", "Failed requests by reason or HTTP status."),
     ("host_pending:host", "host_pending", "Pending requests of a host."),
     ("host_backing_off:host", "host_backing_off", "1 while a host backs off, else 0."),
 )
@@ -133,21 +109,24 @@ class Metrics(Collector):
         info.add_metric([self._spider], about)
         yield info
         figures = self._sample()
-        yield from self._families(CounterMetricFamily, COUNTERS, figures)
-        yield from self._families(GaugeMetricFamily, GAUGES, figures)
+        families: tuple[tuple[Any, Any], ...] = (
+            (CounterMetricFamily, COUNTERS),
+            (GaugeMetricFamily, GAUGES),
+        )
+        for kind, rows in families:
+            for names, figure, text in rows:
+                name, *label = names.split(":")
+                found = figures.get(figure)
+                if found is not None:
+                    labels = ["spider", *label]
+                    family = kind(f"bloomdupe_{name}", text, labels=labels)
+                    for value, *of in _values(found):
+                        family.add_metric([self._spider, *of], value)
+                    yield family
 
-    def _families(
-        self,
-        kind: Any,
-        about: Iterable[tuple[str, str, str]],
-        figures: Mapping[str, Any],
-    ) -> Iterator[Metric]:
-        for names, figure, text in about:
-            name, *labels = names.split(":")
-            found = figures.get(figure)
-            if found is None:
-                continue
-            family = kind(f"bloomdupe_{name}", text, labels=["spider", *labels])
-            for label, value in found.items() if labels else ((None, found),):
-                family.add_metric([self._spider, *([label] if labels else [])], value)
-            yield family
+
+def _values(figure: Any) -> Iterable[tuple[Any, ...]]:
+    """Return a figure, or numbers by label, as pairs of a number and its label."""
+    if isinstance(figure, dict):
+        return [(value, label) for label, value in figure.items()]
+    return [(figure,)]
