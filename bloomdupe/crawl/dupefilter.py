@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.exceptions import IgnoreRequest
+from scrapy.utils.request import referer_str
 
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.progress.rounds import VERSIONS, versions_here
@@ -33,11 +34,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.store import Store
 
 logger = logger_of(__name__)
-
-FAILED_MESSAGE = (
-    "The store of the crawl failed, so the crawl stops: %(error)s. Once the cause is"
-    " gone, run the same command again."
-)
 
 
 class BloomDupeFilter(BaseDupeFilter):
@@ -68,7 +64,7 @@ class BloomDupeFilter(BaseDupeFilter):
         self._crawler: Crawler | None = None
         self._failed = False
         self._skip_starts = False
-        self._log_duplicates = True
+        self._logged = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -160,10 +156,19 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def close(self, reason: str) -> None:
         """Checkpoint and release the store; set the filter's stats."""
-        if self._filter is not None:
-            self._set_stats(self._filter)
+        filter_ = self._filter
+        if filter_ is not None:
+            for name, value in {
+                "seen": len(filter_),
+                "layers": filter_.layer_count,
+                "memory_bytes": filter_.memory_bytes,
+                "disk_bytes": filter_.disk_bytes,
+                "current_fpp": filter_.current_fpp(),
+                "expected_loss": filter_.expected_loss(),
+            }.items():
+                self._stats.set_value(f"bloomdupe/{name}", value)
             if not self._shared:
-                self._filter.notes["run"] = reason
+                filter_.notes["run"] = reason
         self.release()
 
     def release(self) -> None:
@@ -171,18 +176,6 @@ class BloomDupeFilter(BaseDupeFilter):
         filter_, self._filter = self._filter, None
         if filter_ is not None:
             filter_.close()
-
-    def _set_stats(self, filter_: BloomFilter) -> None:
-        values = {
-            "seen": len(filter_),
-            "layers": filter_.layer_count,
-            "memory_bytes": filter_.memory_bytes,
-            "disk_bytes": filter_.disk_bytes,
-            "current_fpp": filter_.current_fpp(),
-            "expected_loss": filter_.expected_loss(),
-        }
-        for name, value in values.items():
-            self._stats.set_value(f"bloomdupe/{name}", value)
 
     # The life of a request
 
@@ -196,22 +189,21 @@ class BloomDupeFilter(BaseDupeFilter):
                 self._opened.checkpoint()
                 self._due = monotonic() + self._interval
         except StoreError as error:
-            self._stop_failed(error)
+            if not self._failed:  # the last checkpoint stays valid
+                self._failed = True
+                logger.critical(
+                    "The store of the crawl failed, so the crawl stops: %(error)s. Once"
+                    " the cause is gone, run the same command again.",
+                    {"error": error},
+                )
+                if self._crawler is not None:
+                    fail_crawl(self._crawler, reason_of(error))
             return False  # Scrapy keeps it for the next run
         return seen
 
     def _mark(self, request: Request) -> bool:
         key, exact = self.key_of(request)
         return self._opened.add(key, exact=exact)
-
-    def _stop_failed(self, error: StoreError) -> None:
-        """Stop the crawl, once; the last checkpoint stays valid."""
-        if self._failed:
-            return
-        self._failed = True
-        logger.critical(FAILED_MESSAGE, {"error": error})
-        if self._crawler is not None:
-            fail_crawl(self._crawler, reason_of(error))
 
     @property
     def _opened(self) -> BloomFilter:
@@ -241,7 +233,10 @@ class BloomDupeFilter(BaseDupeFilter):
         elif settings.directory is not None:
             place = near(str(settings.directory))
         shape = parameters.geometry(0)
-        full = shape.bits // 8 if filter_.keeps_blocks else most_memory(shape)
+        full, mapped = shape.bits // 8, ""
+        if not filter_.keeps_blocks:
+            full = most_memory(shape)
+            mapped = ", its blocks in the data file (BLOOMDUPE_FILTER_MEMORY)"
         logger.info(
             "Duplicate filter: %(capacity)s expected URLs, false-positive probability"
             " %(fpp)g, %(megabytes).1f MB of memory when full%(mapped)s; %(seen)s URLs"
@@ -250,9 +245,7 @@ class BloomDupeFilter(BaseDupeFilter):
                 "capacity": f"{parameters.capacity:,}",
                 "fpp": parameters.fpp,
                 "megabytes": full / 1e6,
-                "mapped": ""
-                if filter_.keeps_blocks
-                else ", its blocks in the data file (BLOOMDUPE_FILTER_MEMORY)",
+                "mapped": mapped,
                 "seen": f"{len(filter_):,}",
                 "place": place,
             },
@@ -265,22 +258,17 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def report(self, request: Request, spider: Spider) -> None:
         """Log a request that was dropped, if all are to be logged, or none was."""
+        more = (
+            " - no more duplicates will be shown (see DUPEFILTER_DEBUG to show all"
+            " duplicates)"
+        )
         if self._job.settings.debug:
-            logger.debug(
-                "Filtered duplicate request: %(request)s (referer: %(referer)s)",
-                {"request": request, "referer": _referer_of(request)},
-                extra={"spider": spider},
-            )
-        elif self._log_duplicates:
-            self._log_duplicates = False
-            logger.debug(
-                "Filtered duplicate request: %(request)s - no more duplicates will be"
-                " shown (see DUPEFILTER_DEBUG to show all duplicates)",
-                {"request": request},
-                extra={"spider": spider},
-            )
-
-
-def _referer_of(request: Request) -> str | None:
-    referer = request.headers.get("Referer")
-    return None if referer is None else referer.decode(errors="replace")
+            more = f" (referer: {referer_str(request)})"
+        elif self._logged:
+            return
+        self._logged = True
+        logger.debug(
+            "Filtered duplicate request: %(request)s%(more)s",
+            {"request": request, "more": more},
+            extra={"spider": spider},
+        )
