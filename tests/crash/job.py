@@ -50,12 +50,13 @@ def crawler() -> Any:
 
 
 class Ends(CrawlEngine):
-    """Ends requests, all of which are stored and yield no other request."""
+    """Ends requests, all of which are stored, succeed and yield no other request."""
+
+    failures: Any = ()
 
     def __init__(self, frontier: Frontier, outcomes: Outcomes) -> None:
         self.frontier = frontier
         self.outcomes = outcomes
-        self.failures = None
 
     def _mark_acked(self, keys: Sequence[Key]) -> None:
         assert not keys

@@ -31,6 +31,7 @@ from bloomdupe.crawl.in_flight.request import InFlightRequest
 from bloomdupe.crawl.progress.rounds import Run
 from bloomdupe.crawl.retries import NOT_BEFORE
 from bloomdupe.crawl.starting import Starting
+from bloomdupe.crawl.state.failures import Failures
 from bloomdupe.errors import NotOwnerError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.processing import CURRENT
@@ -190,7 +191,7 @@ class BareSession(Session):
     def __init__(self, slot_of: Callable[[Request], str]) -> None:
         nothing: Any = SimpleNamespace(
             inc_value=_nothing, took=_nothing, wake=_nothing, read_again=_nothing,
-            limited=False, starts_apart=False, start_requests="resume",
+            limited=False, starts_apart=False, start_requests="resume", max_failures=0,
             answering=None, works_on=CURRENT.set, slot_of=slot_of,
         )  # fmt: skip
         self.spider = SPIDER
@@ -215,8 +216,8 @@ class Engine(CrawlEngine):
         self._access, self._stats = session.access, session.stats
         self._unmarked = {}
         self.commits_soon = False
-        self.failures = self.cookies = None
-        self.memory = self._added = self._refused = None
+        self.failures = Failures(self)
+        self.cookies = self.memory = self._added = self._refused = None
         self._loose = Loose()
         self.frontier = Frontier(
             BloomFilter.open(store, capacity=1000), clock=clock, wall=clock

@@ -119,7 +119,7 @@ class CrawlEngine:
         self._added = self._open_inbox()
         self.run = self._open_run(seen)
         self.outcomes = Outcomes(settings.directory)
-        self.failures = self._open_failures()
+        self.failures = Failures(self)
         self.starting = Starting(session, self.run, self.knows)
         self._unmarked: dict[bytes, tuple[str, bool]] = {}
         """Keys of requests in memory only: a request that a crash loses must not have
@@ -189,16 +189,8 @@ class CrawlEngine:
             stays=settings.stay,
         )
 
-    def _open_failures(self) -> Failures | None:
-        session, limit = self.session, self.settings.max_failures
-        if not self.durable or not limit:
-            return None
-        return Failures(
-            self.frontier, session.serializer, session.fingerprint, limit, self._shown
-        )
-
     @property
-    def _shown(self) -> str:
+    def shown(self) -> str:
         """The job, as it is named in messages."""
         assert self.frontier.store is not None  # noqa: S101 - or there is no job
         return near(str(self.frontier.store.path.parent))
@@ -235,9 +227,8 @@ class CrawlEngine:
         self.cookies = self._restore_cookies()
         if self.cookies is not None:
             self.checkpoint.participants.append(self.cookies)
-        if self.failures is not None:
-            self.failures.restore(record.get("failures_left", 0))
-            self.checkpoint.participants.append(self.failures)
+        self.failures.restore(record.get("failures_left", 0))
+        self.checkpoint.participants.append(self.failures)
         self.watch = Watch(self)
         if self.watch.history is not None:
             self.checkpoint.participants.append(self.watch.history)
@@ -275,12 +266,7 @@ class CrawlEngine:
 
     def open(self) -> None:
         """Begin to write checkpoints."""
-        if self.failures is not None:
-            reasons = self.settings.retry_failed
-            retried = self.failures.begin(reasons, self._push_failed, self.rules)
-            self._stats.set_value("bloomdupe/retried_failures", retried)
-            if retried:
-                self._has_work()
+        self.failures.retry()
         if self.run.idle:
             self.checkpoint.totals.show(self._stats)
         else:
@@ -292,7 +278,9 @@ class CrawlEngine:
         self.watch.begin()
         self.committing.begin()
 
-    def _push_failed(self, slot: str, priority: int, payload: bytes) -> None:
+    def push_failed(self, slot: str, priority: int, payload: bytes) -> None:
+        """Make a failed request pending again."""
+        self._has_work()
         self._deliver(SentRequest(slot, priority, payload, dont_filter=True))
 
     def _deliver(self, sent: SentRequest) -> None:
@@ -476,16 +464,15 @@ class CrawlEngine:
             registry.end(registry.add(request, entry), complete=True)
             return True
         self.frontier.ack(entry)
-        if self.failures is not None:
-            self.failures.kept_out(entry.queue.name, request, entry.payload)
+        self.failures.kept_out(entry.queue.name, request, entry.payload)
         return True
 
     # How requests in flight end
 
     def ended(self, in_flight: InFlightRequest, *, complete: bool) -> None:
         """Handle the end of a request, which may be a part of another request."""
-        failures, outcome = self.failures, in_flight.outcome
-        if complete and failures is not None and (in_flight.failed or failures.any):
+        outcome = in_flight.outcome
+        if complete and (in_flight.failed or len(self.failures)):
             outcome.judged = [*outcome.judged, in_flight]
         if in_flight is not in_flight.root:
             self.frontier.ack(in_flight.entry)
@@ -495,9 +482,8 @@ class CrawlEngine:
         if type(root) is not StartItem:
             self.frontier.ack(root.entry)
         outcome = root.outcome
-        if self.failures is not None:
-            for in_flight in outcome.judged:
-                self.failures.ended(in_flight)
+        for in_flight in outcome.judged:
+            self.failures.ended(in_flight)
         outcome.judged = ()
         if outcome.keys:
             self._mark_acked(outcome.keys)
@@ -666,8 +652,7 @@ class CrawlEngine:
         record = self.checkpoint.read_again()
         if self.memory is not None:
             self.memory.read_again(blobs_of(self.frontier))
-        if self.failures is not None:
-            self.failures.restore(record.get("failures_left", 0))
+        self.failures.restore(record.get("failures_left", 0))
         self._refused = None
         self.session.forget_links()
         for accepted in loose:
@@ -710,9 +695,7 @@ class CrawlEngine:
             outputs = self.checkpoint.outputs
             self.session.ending.say_end(reason, self._totals, outputs)
         self.outcomes.close()
-        if self.failures is not None:
-            self._stats.set_value("bloomdupe/failed", len(self.failures))
-            self.failures.end()
+        self.failures.end()
         for name, value in (
             ("pending", len(self)),
             ("delayed", self.frontier.waiting),

@@ -98,7 +98,8 @@ class WorkerEngine(CrawlEngine):
         return Run(seen.notes, pending=pending, again=again, stays=self.settings.stay)
 
     @property
-    def _shown(self) -> str:
+    def shown(self) -> str:
+        """The crawl, as it is named in messages."""
         return self.frontier.owner.client.address.shown
 
     def _restore(self) -> None:
@@ -225,16 +226,6 @@ class WorkerEngine(CrawlEngine):
         for one in sent:
             self._deliver(one)
 
-    def _retry_failed(self) -> None:
-        """Retry the failed requests of partitions that have come since."""
-        reasons = self.settings.retry_failed
-        if self.failures is None or reasons is None or self._closed:
-            return
-        retried = self.failures.retry(reasons, self._push_failed, self.rules)
-        if retried:
-            self._stats.inc_value("bloomdupe/retried_failures", retried)
-            self._has_work()
-
     # Requests of others
 
     def _receive(self, sent: SentRequest) -> None:
@@ -312,7 +303,8 @@ class WorkerEngine(CrawlEngine):
         self._move()
         yield from self._take_cookies()
         self._takes_more = False
-        self._retry_failed()
+        if self.settings.retry_failed is not None and not self._closed:
+            self.failures.retry()  # of partitions that came since
         # No more than that sample has seen: what came later may need other cookies.
         inboxes = self._sample.inboxes if self._sample else []
         sent = {n: min(inboxes[n], MOST_TAKEN) for n in self.frontier.staying()}

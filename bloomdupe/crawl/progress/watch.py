@@ -152,7 +152,7 @@ class Watch:
             pending=frontier.pending,
             in_flight=frontier.unacked,
             slots=frontier.slot_count,
-            failed=0 if self._failures is None else len(self._failures),
+            failed=len(self._failures),
             statuses=totals.statuses_by_hundred,
             fpp=seen.current_fpp(),
             loss=seen.expected_loss(),
@@ -208,7 +208,7 @@ class Watch:
             "checkpoint_at": self._checkpoint_at,
             "to_go": math.inf if to_go is None else to_go,
             "next_due": frontier.next_due if frontier.waiting else None,
-            "failures": self._reasons,
+            "failures": self._failures.by_reason,
             "retries": get("retry/count", 0),
             "revisits": get("bloomdupe/revisits", 0),
             "host_pending": hosts,
@@ -217,10 +217,6 @@ class Watch:
                 slot: int(slot in self._backing_off) for slot in hosts
             },
         }
-
-    @property
-    def _reasons(self) -> dict[str, int]:
-        return {} if self._failures is None else self._failures.by_reason
 
     def _on_tick(self) -> None:
         self._heartbeat()
@@ -243,7 +239,7 @@ class Watch:
         first = recent(points)
         if self._interval and now >= self._line_due:
             self._line_due = max(self._line_due + self._interval, now)
-            last, reasons = since(points, self._interval), self._reasons
+            last, reasons = since(points, self._interval), self._failures.by_reason
             figures = progress(last, first, point, reasons, stays=self._stays)
             news = [pages_lost(point.loss)] if point.loss >= LITTLE else []
             if self.longest >= LONG:

@@ -17,15 +17,13 @@ from bloomdupe.store.format import DIGEST_BYTES, FAILURES, stored_priority
 from bloomdupe.store.store import Part, Participant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from scrapy import Request
 
+    from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
     from bloomdupe.crawl.in_flight.request import FailureReason, InFlightRequest
-    from bloomdupe.crawl.state.rules import RulesInForce
-    from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.frontier.partition import Partition
-    from bloomdupe.requests.serializer import Serializer
     from bloomdupe.store.snapshot import Snapshot
 
 
@@ -48,27 +46,21 @@ class Failures(Participant):
     """Requests that have failed for good, each until it succeeds.
 
     They are in the store of their slot; those of a slot whose partition is not here are
-    in that of another one. Of each store there are ``limit`` at most. Above it, the
-    oldest are forgotten, and counted in :attr:`left`. Requests are distinguished by
-    fingerprint, and by their payloads before the first try.
+    in that of another one. Of each store there are ``BLOOMDUPE_MAX_FAILURES`` at most;
+    a crawl in memory keeps none. Above that number, the oldest are forgotten, and
+    counted in :attr:`left`. Requests are distinguished by fingerprint, and by their
+    payloads before the first try.
 
-    ``job`` is named in messages. The record ``crawl`` holds ``left``
-    as ``failures_left``, unless it is 0.
+    The record ``crawl`` holds ``left`` as ``failures_left``, unless it is 0.
     """
 
-    def __init__(
-        self,
-        frontier: Frontier,
-        serializer: Serializer,
-        fingerprint: Callable[[Request], bytes],
-        limit: int,
-        job: str,
-    ) -> None:
-        self._frontier = frontier
-        self._serializer = serializer
-        self._fingerprint = fingerprint
-        self._limit = limit
-        self._job = job
+    def __init__(self, engine: CrawlEngine) -> None:
+        session = engine.session
+        self._engine = engine
+        self._stats = session.stats
+        self._serializer = session.serializer
+        self._fingerprint = session.fingerprint
+        self._limit = session.settings.max_failures if engine.durable else 0
         self._begun = time.time()
         self.left = 0
         """Number of failures that were forgotten because of the limit."""
@@ -77,7 +69,7 @@ class Failures(Participant):
     @property
     def _here(self) -> dict[int, _Ledger]:
         """The failures in the store of each partition that is here."""
-        partitions = self._frontier.partitions
+        partitions = self._engine.frontier.partitions if self._limit else {}
         # It is asked for each page that ends, and partitions seldom come and go.
         if [one.partition for one in self._known.values()] != [*partitions.values()]:
             known = {one.partition: one for one in self._known.values()}
@@ -96,11 +88,6 @@ class Failures(Participant):
         return sum(len(ledger.known) for ledger in self._here.values())
 
     @property
-    def any(self) -> bool:
-        """Whether there is any failed request."""
-        return any(ledger.known for ledger in self._here.values())
-
-    @property
     def by_reason(self) -> dict[str, int]:
         """Number of failed requests by reason, the largest first.
 
@@ -117,60 +104,44 @@ class Failures(Participant):
         self.left = left
         self._known = {}
 
-    def begin(
-        self,
-        reasons: tuple[str, ...] | None,
-        push: Callable[[str, int, bytes], object],
-        rules: RulesInForce,
-    ) -> int:
-        """Log the number of failed requests, and retry them; see :meth:`retry`."""
-        if not self.any:
-            return 0
-        retried = self.retry(reasons, push, rules)
-        logger.info(
-            "%(failed)s failed so far in this job (%(reasons)s); retried: %(retried)d."
-            " BLOOMDUPE_RETRY_FAILED says which",
-            {
-                "failed": plural(len(self), "request has", "requests have"),
-                "reasons": self._counts,
-                "retried": retried,
-            },
-        )
-        return retried
-
-    def retry(
-        self,
-        reasons: tuple[str, ...] | None,
-        push: Callable[[str, int, bytes], object],
-        rules: RulesInForce,
-    ) -> int:
+    def retry(self) -> None:
         """Retry what has failed in earlier runs, of stores that have come since.
 
-        Returns the number of retried requests; None as ``reasons`` retries none, () all
-        download failures. ``push`` makes a request of a slot pending with a priority.
-        Requests that are pending already, that cannot be stored, or that one of the
-        ``rules`` keeps out are left out. All stay among the failed requests until they
-        succeed.
+        Requests that are pending already, that cannot be stored, or that a rule keeps
+        out are left out. All stay among the failed requests until they succeed.
         """
-        retried = 0
+        engine, reasons = self._engine, self._engine.settings.retry_failed
+        retried, has_new = 0, False
         for ledger in self._here.values():
-            if ledger.retried or reasons is None:
+            if ledger.retried:
                 continue
             ledger.retried = True
-            with ledger.store.snapshot() as snapshot:
-                stored = [*stored_failures(snapshot)]
-            for digest, one in stored:
+            has_new = has_new or bool(ledger.known)
+            if reasons is None:
+                continue
+            for digest, one in ledger.stored():
                 if (
                     one.time < self._begun
                     and not one.waiting
                     and one.payload
                     and one.is_to_retry(reasons)
-                    and not rules.drop(one.slot, one.url)
+                    and not engine.rules.drop(one.slot, one.url)
                 ):
-                    push(one.slot, one.priority, one.payload)
+                    engine.push_failed(one.slot, one.priority, one.payload)
                     ledger.put(digest, one._replace(waiting=True))
                     retried += 1
-        return retried
+        if self._limit:
+            self._stats.inc_value("bloomdupe/retried_failures", retried)
+        if has_new:
+            logger.info(
+                "%(failed)s failed so far in this job (%(reasons)s); retried:"
+                " %(retried)d. BLOOMDUPE_RETRY_FAILED says which",
+                {
+                    "failed": plural(len(self), "request has", "requests have"),
+                    "reasons": self._counts,
+                    "retried": retried,
+                },
+            )
 
     @property
     def _counts(self) -> str:
@@ -178,14 +149,16 @@ class Failures(Participant):
 
     def end(self) -> None:
         """Log the failed requests by reason at the end of a run, if there are any."""
-        if self.any:
+        if self._limit:
+            self._stats.set_value("bloomdupe/failed", len(self))
+        if len(self):
             logger.info(
                 "%(failed)s failed and not succeeded since (%(reasons)s):"
                 " `bloomdupe list %(job)s --failed` names them",
                 {
                     "failed": plural(len(self), "request has", "requests have"),
                     "reasons": self._counts,
-                    "job": self._job,
+                    "job": self._engine.shown,
                 },
             )
 
@@ -193,6 +166,8 @@ class Failures(Participant):
 
     def ended(self, in_flight: InFlightRequest) -> None:
         """Record a failure, or forget it because the request has succeeded."""
+        if not self._limit:
+            return
         ledger = self._of(in_flight.entry.queue.name)
         if in_flight.failed is not None:
             self._failed(ledger, in_flight, in_flight.failed)
@@ -204,8 +179,8 @@ class Failures(Participant):
 
         It may repeat a failed one.
         """
-        ledger = self._of(slot)
-        if request.url in ledger.urls:
+        ledger = self._of(slot) if self._limit else None
+        if ledger is not None and request.url in ledger.urls:
             digest = self._key_of(request, payload)
             if digest in ledger.known:
                 ledger.put(digest, ledger.read(digest)._replace(waiting=False))
@@ -229,7 +204,6 @@ class Failures(Participant):
             payload=self._payload(in_flight),
         )
         ledger.forget(digest)
-        ledger.remember(digest, failure)
         ledger.put(digest, failure)
         while len(ledger.known) > self._limit:
             ledger.forget(next(iter(ledger.known)))
@@ -297,10 +271,13 @@ class _Ledger:
         """Whether those of earlier runs were retried in this run."""
         self.changes: dict[bytes, bytes | None] = {}
         """Records for the next checkpoint; None: there is none any more."""
+        for digest, failure in sorted(self.stored(), key=lambda one: one[1].time):
+            self._remember(digest, failure)
+
+    def stored(self) -> list[tuple[bytes, Failure]]:
+        """Return the failures of the last checkpoint, by digest."""
         with self.store.snapshot() as snapshot:
-            stored = sorted(stored_failures(snapshot), key=lambda one: one[1].time)
-        for digest, failure in stored:
-            self.remember(digest, failure)
+            return [*stored_failures(snapshot)]
 
     def read(self, digest: bytes) -> Failure:
         """Return a known failure."""
@@ -313,11 +290,12 @@ class _Ledger:
         return Failure.unpacked(data)
 
     def put(self, digest: bytes, failure: Failure) -> None:
-        """Let the next checkpoint write a failure."""
+        """Let the next checkpoint write a failure; a new one is counted."""
         self.changes[digest] = failure.packed()
+        if digest not in self.known:
+            self._remember(digest, failure)
 
-    def remember(self, digest: bytes, failure: Failure) -> None:
-        """Count a failure that was not known."""
+    def _remember(self, digest: bytes, failure: Failure) -> None:
         self.known[digest] = _Known(failure.url, failure.option, failure.times)
         self.urls[failure.url] += 1
 
