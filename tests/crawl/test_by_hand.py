@@ -9,23 +9,10 @@ from typing import Any
 
 import pytest
 from spiders.by_hand import PlainStart
-from spiders.follow import Follow
 from support.crawl import Crawl
 from support.site import Site
 
 pytestmark = pytest.mark.slow
-
-
-def test_a_finished_job_fetches_added_requests(crawl: Crawl, site: Site) -> None:
-    crawl.run(Follow)
-    new, known = f"{site.base}/new", f"{site.base}/a"
-    crawl.bloomdupe("add", "job", new, known)
-    run = crawl.run(Follow)
-    assert run.requested == ["/new"]
-    assert run.finish_reason == "finished"
-    crawl.bloomdupe("requeue", "job", known)
-    assert crawl.run(Follow).requested == ["/a"]
-    assert crawl.run(Follow).requested == []
 
 
 @pytest.mark.usefixtures("engine")

@@ -127,9 +127,6 @@ def snapshot_of(store: Any) -> list[tuple[bytes, bytes]]:
         return [(key, bytes(data)) for key, data in snapshot.records(HISTORY)]
 
 
-# Arithmetic
-
-
 # Room
 
 SEEN = BloomFilter(1_000, 1e-3)

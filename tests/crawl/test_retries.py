@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -13,8 +12,6 @@ from support.crawl import Crawl
 from support.site import Answer, Site, Visit
 
 from bloomdupe.crawl.retries import GrowingWait
-from bloomdupe.frontier.slot_state import SlotState
-from bloomdupe.store.lmdb.lmdb_store import Directory
 
 pytestmark = pytest.mark.slow
 
@@ -96,16 +93,6 @@ def test_a_crawl_of_a_dead_host_ends(crawl: Crawl, site: Site) -> None:
     run = crawl.run(Many, PAGES=20, **backoff(0.1, 1, 0.1))
     assert run.stats["lost"] == 20
     assert "is marked down after 3 backoffs" in run.log
-
-
-def backs_off(crawl: Crawl) -> bool:
-    """Whether a slot backs off, as it is stored."""
-    with (
-        closing(Directory(crawl.store).open(readonly=True)) as store,
-        store.snapshot() as snapshot,
-    ):
-        states = [slot.state for slot in snapshot.slots() if slot.state]
-    return any(SlotState.read(state).backoffs for state in states)
 
 
 def test_waits_grow_by_the_factor_up_to_the_limit() -> None:

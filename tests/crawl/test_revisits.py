@@ -115,6 +115,3 @@ def test_a_request_decides_about_its_revisits(crawl: Crawl, site: Site) -> None:
     assert "/bad> is refused: meta['bloomdupe_revisit'] = 'often'" in log
     found = {i["argument"] for i in crawl.items() if "target" in i["page"]}
     assert found == {"kept"}
-
-
-# In a payload

@@ -29,7 +29,6 @@ from bloomdupe.frontier.slot_state import (
     SlotState,
     backoff_of,
 )
-from bloomdupe.store.format import SLOTS, StoredSlot
 from bloomdupe.store.store import Part
 
 DAY = 86_400.0
@@ -195,37 +194,6 @@ def test_a_state_is_read_as_it_was_written(given: dict[str, Any]) -> None:
         setattr(state, name, value)
     found = SlotState.read(state.packed())
     assert {name: getattr(found, name) for name in given} == given
-
-
-def records(frontier: Frontier) -> dict[str, int]:
-    """Return the requests of each record by the name of its slot; 0: it has none."""
-    assert frontier.store is not None
-    with frontier.store.snapshot() as snapshot:
-        found = [StoredSlot.read(0, value) for _, value in snapshot.records(SLOTS)]
-    assert len({slot.name for slot in found}) == len(found)
-    return {slot.name: slot.requests for slot in found}
-
-
-def finish(frontier: Frontier) -> None:
-    while (entry := frontier.pop()) is not None:
-        frontier.ack(entry)
-
-
-def test_a_checkpoint_that_fails_changes_nothing(tmp_path: Path) -> None:
-    with opened(tmp_path) as frontier:
-        frontier.push("a", 0, b"x")
-        frontier.slots_of("a").state("a").pages = 7
-        frontier.slots_of("a").touch("a")
-        frontier.checkpoint()
-        finish(frontier)
-        frontier.partitions[0].prepare()  # and it is not committed
-        assert records(frontier) == {"a": 1}
-        frontier.checkpoint()
-        assert records(frontier) == {"a": 0}
-        frontier.push("a", 0, b"x")
-        frontier.partitions[0].prepare()
-        frontier.checkpoint()
-        assert records(frontier) == {"a": 1}
 
 
 def test_delays_of_the_downloader_stand_in_the_record(tmp_path: Path) -> None:
