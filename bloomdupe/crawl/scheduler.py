@@ -77,7 +77,6 @@ class FrontierScheduler(BaseScheduler):
         self._theirs: BloomFilter | None = None
         """The store's filter, if another filter decides on duplicates."""
         self._alarm = Timer(self._on_alarm)
-        self._unrestorable = 0
         self._failed = False
 
     @classmethod
@@ -106,17 +105,14 @@ class FrontierScheduler(BaseScheduler):
         :class:`~bloomdupe.errors.InterruptedOpeningError`.
         """
         with opening(self._crawler):
-            return self._open(spider)
-
-    def _open(self, spider: Spider) -> Deferred[None] | None:
-        leave_scrapys_file(self._crawler, lambda: self._failed)
-        self._spider = spider
-        session = Session(self._crawler, self._job)
-        if self._job.settings.is_shared:
-            return deferred_from_coro(self._open_as_worker(session))
-        opening = self._open_here(session)
-        self._begin(session)
-        return opening
+            leave_scrapys_file(self._crawler, lambda: self._failed)
+            self._spider = spider
+            session = Session(self._crawler, self._job)
+            if self._job.settings.is_shared:
+                return deferred_from_coro(self._open_as_worker(session))
+            theirs = self._open_here(session)
+            self._begin(session)
+            return theirs
 
     async def _open_as_worker(self, session: Session) -> None:
         # Imported here, because a crawl without Redis needs no redis-py.
@@ -134,6 +130,7 @@ class FrontierScheduler(BaseScheduler):
         self._begin(session)
 
     def _begin(self, session: Session) -> None:
+        self._stats.set_value("bloomdupe/unrestorable", 0)
         self._acceptance = Acceptance(session, self.df, self._ours)
         self._session = session
         if type(self.df) is BloomDupeFilter:
@@ -142,7 +139,8 @@ class FrontierScheduler(BaseScheduler):
             )
 
     def _open_here(self, session: Session) -> Deferred[None] | None:
-        opening = None
+        """Open a crawl of one process; another filter may take its time to open."""
+        opening, directory = None, self._job.settings.directory
         self._job.check_new(self._crawler)
         if isinstance(self.df, BloomDupeFilter):
             seen = self.df.open_shared()
@@ -151,9 +149,16 @@ class FrontierScheduler(BaseScheduler):
         else:
             opening = self.df.open()
             seen = self._theirs = self._job.open_filter()
-        ours = self._ours is not None
-        if not ours and self._job.settings.directory is not None:
-            self._warn_of_foreign_filter()
+        if self._ours is None and directory is not None:
+            logger.warning(
+                "DUPEFILTER_CLASS is %(filter)s, which keeps its fingerprints apart"
+                " from the pending requests: after a crash, pages found shortly before"
+                " it may count as seen without being fetched, or be fetched twice if it"
+                " has forgotten them. Only DUPEFILTER_CLASS ="
+                ' "bloomdupe.BloomDupeFilter" is safe against that.',
+                {"filter": global_object_name(type(self.df))},
+                extra={"spider": self._spider},
+            )
         with ExitStack() as undo:
             undo.callback(seen.close)
             filtered = type(self.df) is not BaseDupeFilter
@@ -163,17 +168,6 @@ class FrontierScheduler(BaseScheduler):
             undo.pop_all()
         return opening
 
-    def _warn_of_foreign_filter(self) -> None:
-        logger.warning(
-            "DUPEFILTER_CLASS is %(filter)s, which keeps its fingerprints apart from"
-            " the pending requests: after a crash, pages found shortly before it may"
-            " count as seen without being fetched, or be fetched twice if it has"
-            ' forgotten them. Only DUPEFILTER_CLASS = "bloomdupe.BloomDupeFilter" is'
-            " safe against that.",
-            {"filter": global_object_name(type(self.df))},
-            extra={"spider": self._spider},
-        )
-
     def close(self, reason: str) -> Deferred[None] | None:
         """Write the last checkpoint and release the store."""
         session, self._session = self._session, None
@@ -182,7 +176,6 @@ class FrontierScheduler(BaseScheduler):
         self._alarm.cancel()
         session.close(reason)
         self._failed = session.stopping.failure is not None
-        self._stats.set_value("bloomdupe/unrestorable", self._unrestorable)
         if self._theirs is not None:
             self._theirs.close()
         elif isinstance(self.df, BloomDupeFilter) and self._failed:
@@ -298,7 +291,7 @@ class FrontierScheduler(BaseScheduler):
             return session.serializer.load(payload)
         except UnserializableError as error:
             session.engine.frontier.leave(entry)
-            self._unrestorable += 1
+            self._stats.inc_value("bloomdupe/unrestorable")
             session.ending.leaves(url_of(payload), f"it cannot be restored: {error}")
             logger.error(  # noqa: TRY400 - the reason says it all
                 "A stored request cannot be restored and stays in the job:"

@@ -96,8 +96,8 @@ class SpiderMemory(Participant):
             if resumed or name != ATTRIBUTES
         }
         """Values by name, as of the last checkpoint."""
-        self._written: dict[str, bytes | None] = {}
-        """Those that the store has, as far as this worker knows."""
+        self._is_written = False
+        """Whether the store has them, as far as this worker knows."""
         kind = type(self._spider)
         code = {n for n in dir(kind) if _is_code(n, getattr_static(kind, n, None))}
         self._of_class = {*dir(kind)} - code
@@ -133,7 +133,7 @@ class SpiderMemory(Participant):
         """
         if self._leads():
             self._stored = dict(stored)
-        self._written = {}
+        self._is_written = False
         self._restore_state()
         if self._opened is None:
             return
@@ -195,16 +195,16 @@ class SpiderMemory(Participant):
         That is all of it, if this worker may have become the leader just now.
         """
         found = {STATE: self._state(), ATTRIBUTES: self._attributes()}
-        written = found if self._leads() else {}
+        leads, stored = self._leads(), self._stored if self._is_written else None
         changes = {
             name.encode(): value
-            for name, value in written.items()
-            if self._written.get(name, b"") != value
+            for name, value in found.items()
+            if leads and (stored is None or stored.get(name) != value)
         }
 
         def done() -> None:
             self._stored = {n: one for n, one in found.items() if one is not None}
-            self._written = written
+            self._is_written = leads
 
         return Part(changes={BLOBS: changes}, done=done)
 
