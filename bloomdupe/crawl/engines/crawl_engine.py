@@ -156,8 +156,7 @@ class CrawlEngine:
             downloader=self._access,
             longest_backoff=session.slots.longest_backoff,
         )
-        session.slots.pause(self.rules.now.paused)
-        session.slots.attach(self.frontier)
+        session.slots.attach(self.frontier, self.rules)
 
     def _open_inbox(self) -> AddedRequests | None:
         """Take in the requests that were added when the last run had ended."""
@@ -579,7 +578,8 @@ class CrawlEngine:
         before = self.rules.update(self.session.spider)
         if before is None:
             return
-        self.session.slots.pause(self.rules.now.paused)
+        for slot in before.paused - self.rules.now.paused:
+            self.frontier.ask_again(slot)
         if self.rules.now.stop != before.stop:
             self.session.stopping.stop()
         self._access.wake()

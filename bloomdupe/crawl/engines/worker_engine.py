@@ -81,8 +81,7 @@ class WorkerEngine(CrawlEngine):
         session, frontier = self.session, self.frontier
         frontier.load = self._background.run
         frontier.may_leave = self._may_leave
-        session.slots.attach(frontier)
-        session.slots.pause(self.rules.now.paused)
+        session.slots.attach(frontier, self.rules)
 
     def _open_inbox(self) -> None:
         """Each partition has its own inbox."""

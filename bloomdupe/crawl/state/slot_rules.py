@@ -28,10 +28,9 @@ from bloomdupe.printable import logger_of
 from bloomdupe.store.store import Part, Participant
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.in_flight.request import InFlightRequest
+    from bloomdupe.crawl.state.rules import RulesInForce
     from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.frontier.slot_queue import SlotQueue
     from bloomdupe.frontier.slot_state import SlotState
@@ -92,7 +91,6 @@ class SlotRules(Participant):
         self._codes = {int(code) for code in settings.getlist("RETRY_HTTP_CODES")}
         self._errors = tuple(map(load_object, settings.getlist("RETRY_EXCEPTIONS")))
         self._statuses: dict[int, int] = {}
-        self._paused: AbstractSet[str] = frozenset()
         self._logged = 0
         self._most_pages = job.max_pages_per_slot
         self._most_pending = job.max_pending_per_slot
@@ -100,10 +98,14 @@ class SlotRules(Participant):
         """Whether there is any limit."""
         self._full: set[tuple[str, str]] = set()
         self._frontier: Frontier
+        self._rules: RulesInForce
 
-    def attach(self, frontier: Frontier) -> None:
-        """Go on with the slots of a frontier, and begin to watch results."""
-        self._frontier = frontier
+    def attach(self, frontier: Frontier, rules: RulesInForce) -> None:
+        """Go on with the slots of a frontier, and begin to watch results.
+
+        Slots that the ``rules`` pause get no requests.
+        """
+        self._frontier, self._rules = frontier, rules
         for slot in frontier.queues():
             if slot.state is not None:
                 self.say(slot.name, slot.state)
@@ -121,22 +123,17 @@ class SlotRules(Participant):
         state = self._frontier.slots_of(name).state_of(name)
         return None if state is None else state.delay or None
 
-    def pause(self, slots: AbstractSet[str]) -> None:
-        """Pause these slots only."""
-        before, self._paused = self._paused, slots
-        for name in before - slots:
-            self._frontier.ask_again(name)
-
     # The decision
 
     def wait(self, slot: SlotQueue, in_flight: int) -> float:
         """Return the seconds until a slot may have another request."""
         state, name = slot.state, slot.name
-        if state is not None or name in self._paused:
+        paused = name in self._rules.now.paused
+        if state is not None or paused:
             now, delay = time.time(), 0.0
             if state is not None and state.last:
                 delay = self._engine.delay_of(name)
-            backoff = backoff_of(state, now, paused=name in self._paused, delay=delay)
+            backoff = backoff_of(state, now, paused=paused, delay=delay)
             if backoff is not None:
                 return backoff.until - now
         return self._engine.wait(name, in_flight)
@@ -145,7 +142,7 @@ class SlotRules(Participant):
         """Return the slots that back off, until Unix times."""
         now, found = time.time(), {}
         for slot in self._frontier.queues():
-            state, paused = slot.state, slot.name in self._paused
+            state, paused = slot.state, slot.name in self._rules.now.paused
             if slot.pending and (paused or state is not None):
                 backoff = backoff_of(state, now, paused=paused)
                 if backoff is not None and backoff.reason != PROBED:
