@@ -16,7 +16,6 @@ from bloomdupe.crawl.state.failures import Failure, in_words
 from bloomdupe.errors import SettingError, shown
 from bloomdupe.jobs.lines import Line, Problems, read_lines
 from bloomdupe.jobs.listed import FailureGroup, ListedRequest, Selection
-from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import slot_name
 from bloomdupe.settings import FAILURE_REASONS, check_reasons
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bloomdupe.jobs.job import Job
-    from bloomdupe.jobs.reader import FoundUrl
+    from bloomdupe.jobs.listed import FoundUrl
 
 
 OF_FAILURES = ("slot", "reason", "status", "times", "time", "url", "parent", "detail")
@@ -48,9 +47,9 @@ def list_requests(options: Namespace) -> Answer:
         raise SettingError("--summary groups failed requests: add --failed")
     found: Iterator[Listed]
     if reasons is None:
-        found = JobReader(job).requests(selection)
+        found = job.requests(selection)
     else:
-        failed = JobReader(job).failed_requests(selection, reasons)
+        failed = job.failed_requests(selection, reasons)
         found = iter(failed.groups if options.summary else failed.requests)
     found = islice(found, most)
     return Answer(map("  ".join, map(_cells, found)), map(_record, found))
@@ -90,16 +89,10 @@ def _cells(one: Listed) -> list[str]:
 
 def check(options: Namespace) -> Answer:
     """Look URLs up in a job's filter and queue, with the job's fingerprinter."""
-    from bloomdupe.jobs.reader import look_up
-
     check_named(options)
     problems = Problems()
-    urls = look_up(
-        options.job,
-        options.project_settings,
-        given_lines(options, problems),
-        problems,
-    )
+    lines = given_lines(options, problems)
+    urls = options.job.look_up(options.project_settings, lines, problems)
     record = {
         "urls": [
             {
@@ -112,8 +105,8 @@ def check(options: Namespace) -> Answer:
         ],
         "broken": problems.as_dict(),
     }
-    lines = chain(chain.from_iterable(map(_states, urls)), problems.lines())
-    return Answer(lines, record, int(problems.count > 0))
+    shown = chain(chain.from_iterable(map(_states, urls)), problems.lines())
+    return Answer(shown, record, int(problems.count > 0))
 
 
 def _states(one: FoundUrl) -> Iterator[str]:
@@ -172,7 +165,7 @@ def selection_of(options: Namespace) -> Selection:
 
 def warn_if_unknown(job: Job, slot: str | None) -> None:
     """Say so if no request of a slot is pending or failed: its name may be mistyped."""
-    if slot is not None and not JobReader(job).has_slot(slot):
+    if slot is not None and not job.has_slot(slot):
         warn(f"the job has no slot {slot!r}: no request of it is pending or failed")
 
 
@@ -185,7 +178,7 @@ def reasons_of(options: Namespace) -> tuple[str, ...] | None:
     try:
         return check_reasons(options.reason, "--reason") or ()
     except SettingError as error:
-        failed = JobReader(options.job).failed_requests(Selection()).requests
+        failed = options.job.failed_requests(Selection()).requests
         has = ", ".join(sorted({one.option for one in failed})) or "none"
         raise SettingError(
             f"--reason {options.reason!r}: expected HTTP statuses such as 503, or"

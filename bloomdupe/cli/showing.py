@@ -20,7 +20,6 @@ from bloomdupe.errors import BloomDupeError, SettingError, shown
 from bloomdupe.filter import sizing
 from bloomdupe.filter.layer import most_memory
 from bloomdupe.jobs.figures import figures
-from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import RUNNING, slot_name
 from bloomdupe.printable import near
 from bloomdupe.store.files import write_file
@@ -39,22 +38,21 @@ def info(options: Namespace) -> Answer:
     job: Job = options.job
     if within := job.jobs_within:
         return _all(within)
-    filter_, identity, view = JobReader(job).describe()
+    filter_, identity, view = job.describe()
     record = {**filter_.as_dict(), "identity": identity}
     record["job"] = None if view is None else view.as_dict()
     return Answer(table(_rows(filter_, identity, view)), record)
 
 
-def _all(jobs: list[Path]) -> Answer:
-    from bloomdupe.jobs.job_on_disk import JobOnDisk
-
+def _all(jobs: Sequence[Job]) -> Answer:
     rows: list[Sequence[str]]
     rows = [("job", "state", "age", "pages/min", "pages", "pending", "failed")]
     records: list[dict[str, Any]] = []
     unread = False
-    for job in map(str, jobs):
+    for one in jobs:
+        job = one.named
         try:
-            view = JobReader(JobOnDisk(job)).read()
+            view = one.read()
         except (BloomDupeError, PermissionError) as error:
             unread = True
             rows.append((job, f"cannot be read: `bloomdupe verify {job}`", *[""] * 5))
@@ -126,14 +124,14 @@ def top(options: Namespace) -> Answer:
         raise SettingError(
             f"--interval {options.interval:g}: expected seconds from 0.1 to 3600"
         )
-    reader = JobReader(options.job)
+    job: Job = options.job
     if options.json:
-        return Answer((), reader.read().as_dict())
+        return Answer((), job.read().as_dict())
     from bloomdupe.monitoring.top import follow, screen
 
     if _in_terminal():
-        return Answer((), follow(reader, options.interval).as_dict())
-    view = reader.read()
+        return Answer((), follow(job, options.interval).as_dict())
+    view = job.read()
     *lines, _ = screen(view, get_terminal_size())  # without the keys
     return Answer(lines, view.as_dict())
 
@@ -149,7 +147,7 @@ def report(options: Namespace) -> Answer:
     """Write the page; an existing page is replaced when the new page is complete."""
     from bloomdupe.monitoring.report import report as page_of
 
-    data = page_of(JobReader(options.job).read()).encode()
+    data = page_of(options.job.read()).encode()
     record = {"page": options.output, "bytes": len(data)}
     if options.output == "-":
         if options.json:

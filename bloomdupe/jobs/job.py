@@ -10,25 +10,44 @@ from __future__ import annotations
 import contextlib
 import time
 from abc import ABC, abstractmethod
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.crawl.progress.pace import duration
-from bloomdupe.errors import StoreLockedError, StoreMismatchError
+from bloomdupe.crawl.progress.pace import duration, plural
+from bloomdupe.crawl.state.failures import digest_of, page_of, stored_failures
+from bloomdupe.errors import (
+    BloomDupeError,
+    StoreError,
+    StoreLockedError,
+    StoreMismatchError,
+)
 from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.filter.contents import info_of_records, stored_record
+from bloomdupe.filter.parameters import is_url
+from bloomdupe.frontier.pending_requests import pending_requests
+from bloomdupe.frontier.sent_request import partition_of
+from bloomdupe.jobs.held import pending_among
+from bloomdupe.jobs.listed import FailedRequests, FoundUrl, ListedRequest, Selection
+from bloomdupe.jobs.view import View
+from bloomdupe.requests.layout import url_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
     from typing import Any
 
     from scrapy.settings import Settings
 
+    from bloomdupe.crawl.state.failures import Failure
     from bloomdupe.crawl.state.rules import Rules
+    from bloomdupe.filter.contents import FilterInfo
+    from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.jobs.held import Added, HeldJob
+    from bloomdupe.jobs.lines import Line, Problems
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.view import Life
+    from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store, StorePlace
 
 MOST_AT_ONCE = 1_000
@@ -84,18 +103,10 @@ class Job(ABC):
             yield found
 
     @contextlib.contextmanager
-    def filters(self) -> Iterator[list[BloomFilter]]:
-        """Open the filters of all stores, read-only; an empty one if it was not begun.
-
-        Requests are in the store of their slot, see :func:`partition_of`.
-        """
-        with self.places() as places, contextlib.ExitStack() as stack:
-            yield [
-                stack.enter_context(BloomFilter.open(place, readonly=True))
-                if place.exists()
-                else BloomFilter(1)
-                for place in places
-            ]
+    def snapshots(self) -> Iterator[tuple[list[Store], list[Snapshot]]]:
+        """Read the last commit of each store."""
+        with self.stores() as stores, contextlib.ExitStack() as stack:
+            yield stores, [stack.enter_context(store.snapshot()) for store in stores]
 
     @abstractmethod
     def rules(self) -> Rules:
@@ -127,13 +138,128 @@ class Job(ABC):
         """Leave requests for the crawl, which adds them."""
 
     @property
-    def jobs_within(self) -> list[Path]:
-        """JOBDIRs in the named directory, if it is no job; by name."""
+    def jobs_within(self) -> Sequence[Job]:
+        """The jobs in the named directory, if it is no job itself; by name."""
         return []
 
     @abstractmethod
     def remove(self, confirm: Callable[[Removed], None]) -> Removed:
         """Remove the job, which does not run, unless ``confirm`` raises an error."""
+
+    # Reading, also while a crawl runs
+
+    def read(self) -> View:
+        """Read the last checkpoint; :class:`StoreError` if no crawl has used it."""
+        *_, view = self.describe()
+        if view is None:
+            raise StoreError(
+                f"{self.shown}: no crawl has used this store; `bloomdupe info"
+                f" {self.shown}` shows its contents"
+            )
+        return view
+
+    def describe(self) -> tuple[FilterInfo, dict[str, Any], View | None]:
+        """Read the filter, the identity of its job, and the job, if it has one."""
+        if is_url(self.named) and self.identity is None:
+            with BloomFilter.open(self.named, readonly=True) as seen:
+                return seen.info(), seen.identity, None
+        life = self.life()
+        with self.snapshots() as (stores, snapshots):
+            records = [*map(stored_record, snapshots)]
+            filter_ = info_of_records(self.shown, stores, records)
+            identity = stores[0].header.get("identity", {})
+            if snapshots[0].record("frontier") is None:
+                return filter_, identity, None
+            known = (self.shown, identity, filter_.capacity)
+            return filter_, identity, View(*known, snapshots, life, self.rules())
+
+    def contents(self) -> tuple[str, list[str]]:
+        """Describe the contents, even if they are damaged; and the output files."""
+        try:
+            filter_, _, view = self.describe()
+        except BloomDupeError as error:
+            return f"it cannot be read ({error})", []
+        seen = f"{plural(filter_.keys, 'URL')} seen"
+        if view is None:
+            return seen, []
+        held = f"{seen}, {plural(view.pending, 'request')} pending"
+        stays = [output["uri"] for output in view.outputs]
+        return f"{held}, {plural(view.pages, 'page')}", stays
+
+    def requests(self, selection: Selection) -> Iterator[ListedRequest]:
+        """Yield the pending requests, slot by slot; memory does not grow."""
+        with self.stores() as stores:
+            found: list[Iterator[PendingRequest | SentRequest]]
+            found = [pending_requests(store, selection.slot) for store in stores]
+            for one in chain(*found, self.sent()):
+                if one.payload and selection.has_stored(one.slot, one.payload):
+                    yield ListedRequest.of(one)
+
+    def failed_requests(
+        self, selection: Selection, reasons: tuple[str, ...] = ()
+    ) -> FailedRequests:
+        """Return those that failed for these reasons (() are all), latest first.
+
+        They were not retried since.
+        """
+        with self.snapshots() as (_, snapshots):
+            found = FailedRequests.of(snapshots).requests
+        return FailedRequests(
+            [
+                one
+                for one in found
+                if one.is_for(reasons) and selection.has(one.slot, one.url)
+            ]
+        )
+
+    def has_slot(self, slot: str) -> bool:
+        """Whether a request of a slot is pending or has failed."""
+        selection = Selection(slot)
+        return any(True for _ in self.requests(selection)) or bool(
+            self.failed_requests(selection).requests
+        )
+
+    def look_up(
+        self, settings: Settings | None, lines: Iterable[Line], problems: Problems
+    ) -> list[FoundUrl]:
+        """Return the state of each URL; lines that are no requests are ``problems``."""
+        from bloomdupe.jobs.request_line import Defaults, read_all  # and so Scrapy
+
+        with self.places():  # or there is none
+            project = self.project(settings)
+        with self.places() as places, contextlib.ExitStack() as stack:
+            filters = [
+                stack.enter_context(BloomFilter.open(place, readonly=True))
+                if place.exists()
+                else BloomFilter(1)
+                for place in places
+            ]
+            known: dict[str, tuple[bytes, bool]] = {}
+            for one in read_all(lines, Defaults(), project, problems):
+                key, exact = one.keys[0]
+                seen = filters[partition_of(one.slot, len(filters))]
+                known[url_of(one.payload)] = key, seen.contains(key, exact=exact)
+        find = project.finder({key: url for url, (key, _) in known.items()})
+        pending: dict[bytes, list[ListedRequest]] = {}
+        failed: dict[bytes, Failure] = {}
+        with self.stores() as stores:
+            for key, found in pending_among(stores, find):
+                pending.setdefault(key, []).append(ListedRequest.of(found))
+        with self.snapshots() as (_, snapshots):
+            for digest, last in chain.from_iterable(map(stored_failures, snapshots)):
+                page = page_of(digest)
+                if page not in failed or failed[page].time < last.time:
+                    failed[page] = last
+        # A URL that is not seen may be pending all the same, if another filter marks.
+        return [
+            FoundUrl(
+                url,
+                seen or key in pending,
+                pending.get(key, []),
+                failed.get(page_of(digest_of(key))),
+            )
+            for url, (key, seen) in known.items()
+        ]
 
     # Changing
 

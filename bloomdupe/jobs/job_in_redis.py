@@ -15,7 +15,6 @@ from bloomdupe.frontier.held_frontier import HeldFrontier
 from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
 from bloomdupe.jobs.held import HeldJob, order_of
 from bloomdupe.jobs.job import Job, Removed
-from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import Life
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client, LuaScript
@@ -165,7 +164,7 @@ class JobInRedis(Job):
                 " their requests in flight. Stop them (Ctrl-C once each, or"
                 " `bloomdupe stop --wait`)"
             )
-        contents, stays = JobReader(self).contents()
+        contents, stays = self.contents()
         if life.workers is not None:
             entries = plural(life.workers["output_entries"] or 0, "entry", "entries")
             contents += f", {entries} of output not collected"

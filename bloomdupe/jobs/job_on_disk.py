@@ -17,7 +17,6 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.jobs.held import HeldJob, order_of
 from bloomdupe.jobs.job import Job, Removed
-from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import Life
 from bloomdupe.store import files
 from bloomdupe.store.inbox import Inbox
@@ -25,7 +24,7 @@ from bloomdupe.store.lmdb.lmdb_store import Directory
 from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.frontier.sent_request import SentRequest
@@ -137,13 +136,13 @@ class JobOnDisk(Job):
         return store_at(self.named, new=True)
 
     @property
-    def jobs_within(self) -> list[Path]:
-        """JOBDIRs in the named directory, if it is no job; by name."""
+    def jobs_within(self) -> Sequence[Job]:
+        """The jobs in the named directory, if it is no job itself; by name."""
         directory = _checked(self.named)
         if _is_job(directory) or _is_store(directory) or not directory.is_dir():
             return []
         try:
-            return [*_jobs_in(directory, depth=2)]
+            return [JobOnDisk(str(jobdir)) for jobdir in _jobs_in(directory, depth=2)]
         except OSError as error:
             raise StoreError(f"{directory}: {error.strerror}") from error
 
@@ -218,7 +217,7 @@ class JobOnDisk(Job):
         if store.is_symlink():
             raise StoreError(f"{store} is a link: name {store.resolve()}")
         # Before the lock: the data of a store that has an owner are not checked.
-        contents, stays = JobReader(self).contents()
+        contents, stays = self.contents()
         with explained(f"cannot remove {store}", store):
             lock = files.lock_owner(store)
         with lock:

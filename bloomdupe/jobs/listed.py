@@ -5,16 +5,21 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bloomdupe.crawl.state.failures import stored_failures
 from bloomdupe.errors import SettingError
 from bloomdupe.foreign import check_packed
 from bloomdupe.requests.layout import fields_of, number_of, url_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from bloomdupe.crawl.state.failures import Failure
     from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.frontier.sent_request import SentRequest
+    from bloomdupe.store.snapshot import Snapshot
 
 _SHOWN = {"url", "method", "priority", "callback"}
 """Fields of a request that a list shows."""
@@ -100,6 +105,17 @@ def _checked(payload: bytes) -> dict[str, Any]:
     return fields_of(payload)
 
 
+class FoundUrl(NamedTuple):
+    """The state of a URL."""
+
+    url: str
+    seen: bool
+    pending: list[ListedRequest]
+    """The pending requests for it."""
+    failed: Failure | None
+    """Its last failure, if it has not succeeded since."""
+
+
 class FailureGroup(NamedTuple):
     """Failed requests with the same cause, exception and slot."""
 
@@ -122,6 +138,13 @@ class FailedRequests:
     """Failed requests that were not retried since, latest first."""
     left: int = 0
     """Number of failed requests that were removed because there were too many."""
+
+    @classmethod
+    def of(cls, snapshots: Iterable[Snapshot], left: int = 0) -> FailedRequests:
+        """Read those of a job."""
+        stored = chain.from_iterable(map(stored_failures, snapshots))
+        found = [one for _, one in stored if not one.waiting]
+        return cls(sorted(found, key=lambda one: -one.time), left)
 
     @property
     def reasons(self) -> Counter[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from itertools import chain
 from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bloomdupe.crawl.progress.history import Totals, read_history
 from bloomdupe.crawl.progress.pace import (
     MINUTE,
     clock,
@@ -19,15 +20,18 @@ from bloomdupe.crawl.progress.pace import (
 )
 from bloomdupe.crawl.progress.rounds import FINISHED as ENDED
 from bloomdupe.crawl.progress.rounds import IMPORTED, OPEN, versions_in
+from bloomdupe.filter.contents import stored_record
+from bloomdupe.frontier.slot_state import SlotState, backoff_of
+from bloomdupe.jobs.listed import FailedRequests
 from bloomdupe.store.files import SILENT_AFTER
+from bloomdupe.store.format import DELAYED, QUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bloomdupe.crawl.progress.history import Point, Ran, Totals
+    from bloomdupe.crawl.progress.history import Point, Ran
     from bloomdupe.crawl.state.rules import Rules
-    from bloomdupe.frontier.slot_state import Backoff
-    from bloomdupe.jobs.listed import FailedRequests
+    from bloomdupe.store.snapshot import Snapshot
 
 LARGEST = 10
 """Number of slots to name, those with the most requests."""
@@ -35,45 +39,84 @@ MOST_SLOTS = 100
 """Slots with details, those with the most requests."""
 
 
-@dataclass(frozen=True)
 class View:
-    """A job, and its recent points. Times are in Unix seconds."""
+    """A job, and its recent points, in one snapshot of each of its stores.
 
-    place: str
-    """The directory of the store, or the URL without the password."""
-    identity: dict[str, Any]
-    capacity: int
-    """Expected URLs of the filter."""
-    life: Life
-    state: State
-    notes: dict[str, Any]
-    """The notes of the crawl: how the last run ended, the round, and so on."""
-    rules: Rules
-    """The rules that the user has given."""
-    transaction: int
-    """Number of the commit that wrote it."""
-    pending: int
-    """Pending requests; those in flight included."""
-    delayed: int
-    """Those of them that are delayed."""
-    taken_in: int
-    """Requests ever added."""
-    totals: Totals
-    """Counts of the requests that are done, over all runs."""
-    slots: dict[str, int]
-    """Slots with pending requests, and their numbers of requests."""
-    backing_off: dict[str, Backoff]
-    """Those of them that back off."""
-    delays: dict[str, float]
-    """Seconds between two requests, of the largest slots that have a delay."""
-    outputs: list[dict[str, Any]]
-    """The output files: ``uri``, committed ``items`` (of a feed in batches, those of
-    the present file), and ``bytes`` (None: it is complete, or not begun)."""
-    points: list[Point]
-    """Points of the history."""
-    failed: FailedRequests
-    runs: list[Ran]
-    """The runs of the job, the latest last."""
+    Times are in Unix seconds. Making it takes a second for a million slots, however
+    many requests are pending in them.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        identity: dict[str, Any],
+        capacity: int,
+        snapshots: list[Snapshot],
+        life: Life,
+        rules: Rules,
+    ) -> None:
+        now, first = time(), snapshots[0]
+        crawls = [snapshot.record("crawl") or {} for snapshot in snapshots]
+        frontiers = [snapshot.record("frontier") or {} for snapshot in snapshots]
+        slots = [*chain.from_iterable(snapshot.slots() for snapshot in snapshots)]
+        states = {slot.name: SlotState.read(slot.state) for slot in slots if slot.state}
+        self.place = place
+        """The directory of the store, or the URL without the password."""
+        self.identity = identity
+        self.capacity = capacity
+        """Expected URLs of the filter."""
+        self.life = life
+        self.notes: dict[str, Any] = stored_record(first)["notes"]
+        """The notes of the crawl: how the last run ended, the round, and so on."""
+        self.rules = rules
+        """The rules that the user has given."""
+        self.transaction = first.transaction
+        """Number of the commit that wrote it."""
+        self.delayed = sum(snapshot.entries(DELAYED) for snapshot in snapshots)
+        """Pending requests that are delayed."""
+        self.pending = sum(one.entries(QUEUE) for one in snapshots) + self.delayed
+        """Pending requests; those in flight included."""
+        self.taken_in: int = sum(one.get("sequence", 0) for one in frontiers)
+        """Requests ever added."""
+        self.totals = Totals.together(
+            Totals.of(one.get("totals", {})) for one in crawls
+        )
+        """Counts of the requests that are done, over all runs."""
+        self.slots = {slot.name: slot.requests for slot in slots}
+        """Slots with pending requests, and their numbers of requests."""
+        backoffs = {name: backoff_of(state, now) for name, state in states.items()}
+        self.backing_off = {name: one for name, one in backoffs.items() if one}
+        """Those of them that back off."""
+        self.delays = {
+            name: states[name].delay
+            for name, _ in self.largest(MOST_SLOTS)
+            if name in states and states[name].delay
+        }
+        """Seconds between two requests, of the largest slots that have a delay."""
+        self.outputs = [
+            {
+                "uri": feed["uri"],
+                "items": feed["items"],
+                "bytes": feed["file"] and feed["file"]["size"],
+            }
+            for feed in crawls[0].get("feeds", {}).values()
+        ]
+        """The output files: ``uri``, committed ``items`` (of a feed in batches, those
+        of the present file), and ``bytes`` (None: it is complete, or not begun)."""
+        left = sum(one.get("failures_left", 0) for one in crawls)
+        self.failed = FailedRequests.of(snapshots, left)
+        self.points, self.runs = read_history(first)
+        """Points of the history; and the runs of the job, the latest last."""
+        delayed = chain.from_iterable(
+            one.next_delayed(b"", (), 1)[0] for one in snapshots
+        )
+        self.state = state_of(
+            life,
+            self.notes,
+            ready=self.pending > self.delayed,
+            due=min((one.due for one in delayed), default=None),
+            now=now,
+        )
 
     @property
     def round(self) -> int:

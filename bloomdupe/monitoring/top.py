@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from bloomdupe.crawl.progress.history import Point
-    from bloomdupe.jobs.reader import JobReader
+    from bloomdupe.jobs.job import Job
     from bloomdupe.jobs.view import View
 
     Values: TypeAlias = list[tuple[str, str]]
@@ -66,7 +66,7 @@ BEGIN, END = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l"
 """Another screen, without a cursor, on which long lines are cut; and back."""
 
 
-def follow(reader: JobReader, interval: float) -> View:
+def follow(job: Job, interval: float) -> View:
     """Show a job until q is pressed; return the last view.
 
     Refreshes every ``interval`` seconds, or less often if reading takes long. Keys: q
@@ -74,12 +74,12 @@ def follow(reader: JobReader, interval: float) -> View:
     last view stays, and says so.
     """
     sort, coloured = 0, not os.environ.get("NO_COLOR")
-    view, answers = reader.read(), True
+    view, answers = job.read(), True
     with _keys() as pressed:
         while True:
             begun = monotonic()
             try:
-                view, answers = reader.read(), True
+                view, answers = job.read(), True
             except StoreUnreachableError:
                 answers = False
             due = begun + max(interval, CALM * (monotonic() - begun))

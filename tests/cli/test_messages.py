@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from spiders.follow import Follow
 from support.crawl import Crawl
-from support.jobs import Verb
+from support.jobs import IDENTITY, Verb
 from support.monitored_jobs import monitored_job
 
 from bloomdupe import BloomFilter
@@ -114,7 +114,8 @@ def test_a_store_that_is_no_crawls_is_refused(verb: Verb, tmp_path: Path) -> Non
 def test_a_record_of_the_filter_that_lacks_a_field_is_damage(
     verb: Verb, tmp_path: Path
 ) -> None:
-    with BloomFilter.open(tmp_path / "job/bloomdupe", 100) as seen:
+    place = tmp_path / "job/bloomdupe"
+    with BloomFilter.open(place, 100, identity=IDENTITY) as seen:
         store = seen.share_store()
         assert store is not None
         record = store.now.record("filter")

@@ -10,7 +10,6 @@ from support.crawl import Crawl
 from support.site import PAGES, Pages
 
 from bloomdupe.jobs.job_on_disk import JobOnDisk
-from bloomdupe.jobs.reader import JobReader
 
 pytestmark = pytest.mark.slow
 
@@ -58,11 +57,11 @@ def test_a_crawl_with_a_request_left_is_incomplete_until_it_is_done(
         assert ("start() yields them again" in line) == (spider is Start)
         assert ("`bloomdupe drop`" in line) == (spider is not Start)
         assert delivered(crawl) is None
-        job = JobReader(JobOnDisk(str(crawl.store))).read()
+        job = JobOnDisk(str(crawl.store)).read()
         assert job.notes["run"] == "incomplete"
     assert crawl.run(spider, MENDED=1).stats["finish_reason"] == "finished"
     assert delivered(crawl) == WHOLE
-    job = JobReader(JobOnDisk(str(crawl.store))).read()
+    job = JobOnDisk(str(crawl.store)).read()
     assert (job.notes["run"], job.pending) == ("finished", 0)
 
 

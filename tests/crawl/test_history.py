@@ -26,7 +26,6 @@ from bloomdupe.crawl.progress.history import (
 )
 from bloomdupe.crawl.progress.watch import warnings
 from bloomdupe.jobs import open_job
-from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import View
 from bloomdupe.store import platform
 from bloomdupe.store.format import HISTORY
@@ -44,7 +43,7 @@ def point(at: float, run: int = 1, **values: Any) -> Point:
 def view(crawl: Crawl) -> View:
     job = crawl.engine.job
     place = str(crawl.folder / job) if crawl.engine.name == "disk" else job
-    return JobReader(open_job(place)).read()
+    return open_job(place).read()
 
 
 @on_both_engines

@@ -18,7 +18,7 @@ from support.report_page import Page
 from support.site import PAGES, Pages, Site
 
 from bloomdupe.crawl.progress.pace import clock
-from bloomdupe.jobs import reader
+from bloomdupe.jobs import view
 from bloomdupe.jobs.view import Life, state_of
 from bloomdupe.store import files
 
@@ -72,7 +72,7 @@ def test_a_crawl_that_hangs_gives_no_sign_of_life(
     process.until_logged("it hangs")
     assert shown()["info"] == f"running (process {process.pid})"
     then = (heartbeat_of(crawl) or 0.0) + HOUR
-    monkeypatch.setattr(reader, "time", lambda: then)
+    monkeypatch.setattr(view, "time", lambda: then)
     found = shown()
     said = f"no heartbeat for 60 min (process {process.pid})"
     assert (found["info"], found["top"]) == (said, said)

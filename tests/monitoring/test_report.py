@@ -6,12 +6,11 @@ import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.jobs import Verb
-from support.monitored_jobs import monitored_job
+from support.monitored_jobs import changed, monitored_job
 from support.report_page import Page
 
 from bloomdupe import BloomFilter
@@ -19,7 +18,6 @@ from bloomdupe.cli.main import main
 from bloomdupe.crawl.progress.history import History
 from bloomdupe.jobs.job_on_disk import JobOnDisk
 from bloomdupe.jobs.listed import FailedRequests
-from bloomdupe.jobs.reader import JobReader
 from bloomdupe.monitoring.report import failures
 from bloomdupe.store import files
 
@@ -85,10 +83,10 @@ def test_failures_are_grouped(tmp_path: Path, report: Callable[[Path], Page]) ->
 
 
 def test_the_price_of_a_second_callback_is_named(tmp_path: Path) -> None:
-    view = JobReader(JobOnDisk(str(monitored_job(tmp_path)))).read()
+    view = JobOnDisk(str(monitored_job(tmp_path))).read()
     assert "come twice" not in "".join(failures(view))
     late = [one._replace(reason="pipeline") for one in view.failed.requests]
-    view = replace(view, failed=FailedRequests(late))
+    view = changed(view, failed=FailedRequests(late))
     assert "come twice" in "".join(failures(view))
 
 

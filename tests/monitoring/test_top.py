@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
 from support.jobs import Verb
-from support.monitored_jobs import LONG, NOW, monitored_job, point
+from support.monitored_jobs import LONG, NOW, changed, monitored_job, point
 from support.terminal import Terminal
 
 from bloomdupe.crawl.progress.pace import clock, rates
 from bloomdupe.frontier.slot_state import Backoff
 from bloomdupe.jobs.job_on_disk import JobOnDisk
-from bloomdupe.jobs.reader import JobReader
 from bloomdupe.jobs.view import RUNNING, SILENT, Life, State, View
 from bloomdupe.monitoring.report import verdict
 from bloomdupe.monitoring.top import BARS, SORTS, screen, spark
@@ -28,7 +26,7 @@ def job(tmp_path: Path) -> Path:
 
 
 def lines(job: Path, width: int, sort: str = "pending", height: int = 24) -> list[str]:
-    return shown(JobReader(JobOnDisk(str(job))).read(), width, sort, height)
+    return shown(JobOnDisk(str(job)).read(), width, sort, height)
 
 
 def shown(view: View, width: int, sort: str = "pending", height: int = 24) -> list[str]:
@@ -45,7 +43,7 @@ def test_nothing_is_wider_or_higher_than_the_terminal(job: Path) -> None:
 
 def at_work(job: Path, seconds: float, name: str = RUNNING, **backing_off: str) -> View:
     """Return a job as if it ran, so many seconds after its last checkpoint."""
-    view = JobReader(JobOnDisk(str(job))).read()
+    view = JobOnDisk(str(job)).read()
     now = NOW + seconds
     backoffs = {
         f"{slot}.example": Backoff(now + 60, reason)
@@ -53,7 +51,7 @@ def at_work(job: Path, seconds: float, name: str = RUNNING, **backing_off: str) 
     }
     state = State(name, now, name, "process 1", NOW)
     life = Life(written_at=NOW)
-    return replace(view, life=life, state=state, backing_off=backoffs)
+    return changed(view, life=life, state=state, backing_off=backoffs)
 
 
 def test_a_rate_falls_while_nothing_comes(job: Path) -> None:
@@ -71,9 +69,9 @@ def test_a_rate_falls_while_nothing_comes(job: Path) -> None:
 def test_the_time_to_go_is_at_least_that_of_a_backoff(job: Path) -> None:
     view = at_work(job, 10)
     fewer = [one._replace(pending=70 - n) for n, one in enumerate(view.points)]
-    assert 0 < (replace(view, points=fewer).to_go or 0) < 60
+    assert 0 < (changed(view, points=fewer).to_go or 0) < 60
     backoffs = at_work(job, 10, a="no answer").backing_off
-    assert replace(view, points=fewer, backing_off=backoffs).to_go == pytest.approx(60)
+    assert changed(view, points=fewer, backing_off=backoffs).to_go == pytest.approx(60)
 
 
 def test_a_wide_terminal_has_the_reasons_of_backoffs(job: Path) -> None:
@@ -90,7 +88,7 @@ def test_a_wide_terminal_has_the_reasons_of_backoffs(job: Path) -> None:
 def test_a_crawl_that_backs_off_altogether_has_no_time_to_go(job: Path) -> None:
     view = at_work(job, 10, a="no answer", b="Retry-After")
     slots = dict.fromkeys(("a.example", "b.example"), 5)
-    view = replace(view, slots=slots)
+    view = changed(view, slots=slots)
     text = "\n".join(shown(view, 80))
     assert "all backing off" in text
     assert "to go" not in text

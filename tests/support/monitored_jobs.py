@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe import BloomFilter
@@ -15,6 +16,8 @@ from support.jobs import make_job
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
+
+    from bloomdupe.jobs.view import View
 
 
 NOW = time.time()
@@ -45,6 +48,13 @@ def point(at: float, run: int = 1, **values: Any) -> Point:
     nothing: dict[str, Any] = dict.fromkeys(Point._fields, 0)
     given = {"time": NOW - 60 + at, "run": run, "seconds": at, "statuses": [0] * 5}
     return Point(**{**nothing, **given, **values})
+
+
+def changed(view: View, **attributes: Any) -> View:
+    """Return a view with other values."""
+    other = copy(view)
+    vars(other).update(attributes)
+    return other
 
 
 def monitored_job(
