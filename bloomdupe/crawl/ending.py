@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from bloomdupe.crawl.engines.session import Session
+    from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
     from bloomdupe.crawl.progress.history import Totals
 
 
@@ -50,23 +50,31 @@ ASKED_TO_STOP = "asked_to_stop"
 
 
 class Status(NamedTuple):
-    """The requests of a crawl at a moment, and its other work."""
+    """The status of a crawl at a moment."""
 
-    ready: int
+    ready: int = 0
     """Requests that are pending, and not delayed."""
-    in_flight: int
+    in_flight: int = 0
     """Requests that are handed out, also those that this run cannot end."""
-    delayed: int
+    delayed: int = 0
     """Delayed requests."""
-    due_in: float
+    due_in: float = math.inf
     """Seconds until the first of them is due."""
-    more: bool
+    unstored: int = 0
+    """Requests that this run cannot do, and that are stored nowhere."""
+    more: bool = False
     """Whether there is other work: in the inbox, or of another worker."""
+    start_ended: bool = True
+    """Whether ``start()`` has yielded everything."""
+    stays: bool = False
+    """Whether the crawl waits for URLs when it has nothing to do."""
+    longest_sleep: float = math.inf
+    """Seconds that it may wait for delayed requests."""
 
     @property
     def left(self) -> int:
         """Number of requests that are not done."""
-        return self.ready + self.in_flight + self.delayed
+        return self.ready + self.in_flight + self.delayed + self.unstored
 
 
 class Move(Enum):
@@ -78,20 +86,70 @@ class Move(Enum):
     END = "end"
 
 
-class Ending:
-    """Lets a crawl go on, sleep, wait for URLs or end, and logs the reason."""
+class Decision(NamedTuple):
+    """The next step of a crawl; and if it ends, how."""
 
-    def __init__(self, session: Session) -> None:
-        wait = session.settings.wait
-        self._crawler = session.crawler
-        self._engine = session.engine
-        self._extra = {"spider": session.spider}
-        self._stays = session.settings.stay
-        self._longest_sleep = math.inf if wait is None else wait
+    move: Move
+    reason: str = ""
+    """The true finish reason."""
+
+    @property
+    def status(self) -> int:
+        """The exit status of a process that ends so, unless anything has failed."""
+        return int(self.reason == INCOMPLETE)
+
+
+def next_move(crawl: Status) -> Decision:
+    """Decide on the next step if nothing else happens."""
+    if crawl.ready or crawl.more:
+        return Decision(Move.GO_ON)
+    if crawl.delayed and crawl.due_in <= crawl.longest_sleep:
+        return Decision(Move.SLEEP)
+    if crawl.stays:
+        return Decision(Move.WAIT)
+    return ended(crawl, FINISHED)
+
+
+def ended(crawl: Status, reason: str) -> Decision:
+    """Decide how a crawl has ended that Scrapy closes with ``reason``.
+
+    It has *finished* when no request is left and none can come. It is *incomplete* when
+    it has nothing to do, but requests are left: they cannot be restored, were refused,
+    or their processing was aborted. Then feeds that are written at the end stay
+    unwritten, and the next run tries these requests again.
+
+    A spider may give another reason when it is idle. After Ctrl-C it may have more
+    requests to come, even if none is pending.
+    """
+    if not crawl.left:
+        if crawl.start_ended and not crawl.more and reason != SHUTDOWN:
+            reason = FINISHED
+    elif reason == FINISHED:
+        reason = WAITING if crawl.left == crawl.delayed else INCOMPLETE
+    return Decision(Move.END, reason)
+
+
+class Ending:
+    """Lets a crawl go on, sleep, wait for URLs or end, and logs the reason.
+
+    :func:`next_move` decides. ``longest_sleep`` is None if there is no bound.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        engine: CrawlEngine,
+        *,
+        stays: bool,
+        longest_sleep: float | None,
+    ) -> None:
+        self._crawler = crawler
+        self._engine = engine
+        self._stays = stays
+        self._longest_sleep = math.inf if longest_sleep is None else longest_sleep
         self._said_that_it_waits = False
         self._next_word = 0.0
         self._unstored = 0
-        """Number of requests that this run cannot do, and that are stored nowhere."""
         self._example: tuple[str, object] | None = None
 
     def leaves(self, url: str, why: object, *, unstored: bool = False) -> None:
@@ -101,48 +159,27 @@ class Ending:
             self._example = url, why
 
     @property
-    def _left(self) -> int:
-        return self._engine.status.left + self._unstored
-
-    def _next(self, status: Status) -> Move:
-        """Decide on the next step if nothing else happens."""
-        if status.ready or status.more:
-            return Move.GO_ON
-        if status.delayed and status.due_in <= self._longest_sleep:
-            return Move.SLEEP
-        return Move.WAIT if self._stays else Move.END
-
-    def true_reason(self, reason: str) -> str:
-        """Return how a crawl has ended that Scrapy closes with ``reason``.
-
-        It has *finished* when no request is left and none can come. It is *incomplete*
-        when it has nothing to do, but requests are left: they cannot be restored, were
-        refused, or their processing was aborted. Then feeds that are written at the end
-        stay unwritten, and the next run tries these requests again.
-
-        A spider may give another reason when it is idle. After Ctrl-C it may have more
-        requests to come, even if none is pending.
-        """
-        status, left = self._engine.status, self._left
-        if left:
-            if reason == FINISHED:
-                return WAITING if left == status.delayed else INCOMPLETE
-        elif self._engine.starting.over and not status.more and reason != SHUTDOWN:
-            return FINISHED
-        return reason
+    def status(self) -> Status:
+        """The status of the crawl now."""
+        return self._engine.status._replace(
+            unstored=self._unstored,
+            start_ended=self._engine.starting.over,
+            stays=self._stays,
+            longest_sleep=self._longest_sleep,
+        )
 
     @property
     def goes_on(self) -> bool:
         """Whether the crawl goes on because of pending requests."""
-        return self._next(self._engine.status) in (Move.GO_ON, Move.SLEEP)
+        return next_move(self.status).move in (Move.GO_ON, Move.SLEEP)
 
     def log_sleep(self) -> None:
         """Log now and then that the crawl sleeps; called when no request is ready."""
         now = time.monotonic()
         if now < self._next_word:
             return
-        status = self._engine.status
-        if self._next(status) is Move.SLEEP:
+        status = self.status
+        if next_move(status).move is Move.SLEEP:
             self._next_word = now + BETWEEN_WORDS
             self._say_delayed(status, "the crawl sleeps until then")
 
@@ -151,21 +188,18 @@ class Ending:
 
         Or let it stay open: then the signal comes again every few seconds.
         """
-        if self._next(self._engine.status) is Move.END:
+        if next_move(self.status).move is Move.END:
             self._engine.committing.commit()
-        status = self._engine.status
-        move = self._next(status)
-        if move is Move.WAIT:
+        status = self.status
+        decision = next_move(status)
+        if decision.move is Move.WAIT:
             self._say_that_it_waits()
             raise DontCloseSpider
-        if move is not Move.END:
-            return
-        reason = self.true_reason(FINISHED)
-        if reason == WAITING:
-            wait = f"BLOOMDUPE_WAIT = {self._longest_sleep:g}"
+        if decision.reason == WAITING:
+            wait = f"BLOOMDUPE_WAIT = {status.longest_sleep:g}"
             self._say_delayed(status, f"{wait} ends the run; {self._remedy}")
-        if reason != FINISHED:
-            raise CloseSpider(reason)
+        if decision.reason not in ("", FINISHED):
+            raise CloseSpider(decision.reason)
 
     def _say_delayed(self, status: Status, what: str) -> None:
         seconds = status.due_in
@@ -178,39 +212,38 @@ class Ending:
                 "seconds": duration(max(0, seconds)),
                 "what": what,
             },
-            extra=self._extra,
+            extra={"spider": self._crawler.spider},
         )
 
     def _say_that_it_waits(self) -> None:
         if self._said_that_it_waits:
             return
         self._said_that_it_waits = True
+        extra = {"spider": self._crawler.spider}
         logger.info(
             "Nothing is pending: the crawl waits for URLs (BLOOMDUPE_STAY)."
             " `bloomdupe add` adds them, and `bloomdupe stop` ends the crawl",
-            extra=self._extra,
+            extra=extra,
         )
         held_back = ", ".join(self._engine.checkpoint.held_back)
         if held_back:
             logger.warning(
                 "Delivered only when `bloomdupe stop` finds nothing pending: %(feeds)s",
                 {"feeds": held_back},
-                extra=self._extra,
+                extra=extra,
             )
 
-    def say_end(self, reason: str, totals: Totals, outputs: list[str]) -> None:
-        """Log how the run ended, where the items are, and the user's next step."""
+    def say_end(self, reason: str, totals: Totals, where: str) -> None:
+        """Log how the run ended, ``where`` the items are, and the user's next step."""
         if reason in (INCOMPLETE, WAITING):  # they say more
             return
-        line = f"{plural(totals.pages, 'page')}, {plural(totals.items, 'item')}"
-        if totals.items and outputs:
-            line += f" in {', '.join(outputs)}"
+        line = f"{plural(totals.pages, 'page')}, {plural(totals.items, 'item')}{where}"
         if reason == FINISHED:
             line = f"Finished; {line}"
         else:
             left = plural(self._engine.status.left, "request")
             line = f"Stopped; {line}, {left} pending: {self._remedy}"
-        logger.info("%(line)s", {"line": line}, extra=self._extra)
+        logger.info("%(line)s", {"line": line}, extra={"spider": self._crawler.spider})
 
     @property
     def _remedy(self) -> str:
@@ -219,10 +252,10 @@ class Ending:
             return "they are lost, for there is no JOBDIR"
         return "run the same command to go on"
 
-    def say_incomplete(self) -> None:
+    def say(self) -> None:
         """Log the requests that are left; the process ends with status 1."""
         mark_failed(self._crawler)
-        left = self._left
+        left = self.status.left
         url, why = self._example or ("", "the log of this run, or of others, tells why")
         remedy = self._remedy
         if self._engine.durable:
@@ -241,7 +274,7 @@ class Ending:
                 "why": why,
                 "remedy": remedy,
             },
-            extra=self._extra,
+            extra={"spider": self._crawler.spider},
         )
 
 
@@ -259,7 +292,9 @@ class Stopping:
         """Told of a refused commit, lets the crawl go on from the last one."""
         self.cut_off: Callable[[], None] = lambda: None
         """Ends the code that still runs: after a failure nothing of it counts."""
-        self._ending = self._others_go_on = False
+        self._ending = False
+        self.may_be_refused = False
+        """Whether a refused last commit is no failure: other workers go on."""
         # Not within the call that has failed: closing calls the scheduler.
         self._closing = Timer(self._close)
 
@@ -277,31 +312,32 @@ class Stopping:
             reads_again(error)
             return
         self.failure = error
-        extra = {"spider": self._crawler.spider}
-        if self._others_go_on and isinstance(error, NotOwnerError):
+        if self.may_be_refused and isinstance(error, NotOwnerError):
             logger.warning(
                 "The last commit of this worker was refused: %(error)s. It is done"
                 " again by another worker, or when you run the same command again",
                 {"error": error},
-                extra=extra,
+                extra={"spider": self._crawler.spider},
             )
             return
-        reason, known = f"{error}" or type(error).__name__, True
+        stored = isinstance(error, StoreError) or (
+            isinstance(error, FeedError) and error.__cause__ is None
+        )
+        expected = (MemoryError, SettingError, UnserializableError)
+        known = stored or isinstance(error, expected)
+        reason = f"{error}" or type(error).__name__
         if isinstance(error, MemoryError):
             what, reason = "Memory has run out", f"see {ADDRESSES}"
-        elif isinstance(error, StoreError) or (
-            isinstance(error, FeedError) and error.__cause__ is None
-        ):
+        elif stored:
             what = "The store or a feed failed"
         else:
             what = f"{what} failed"
-            known = isinstance(error, (SettingError, UnserializableError))
         logger.critical(
             "%(what)s, so the crawl stops: %(reason)s. Once the cause is gone, run the"
             " same command again: it goes on from the last checkpoint.",
             {"what": what, "reason": reason},
             exc_info=None if known else error,
-            extra=extra,
+            extra={"spider": self._crawler.spider},
         )
         if self._ending:
             mark_failed(self._crawler)
@@ -315,19 +351,16 @@ class Stopping:
             fail_crawl(self._crawler, reason_of(self.failure))
             self.cut_off()
 
-    def end(self, *, others_go_on: bool) -> None:
-        """Record that the crawl closes anyway; a failure still counts.
-
-        If other workers go on, a refused last commit is no failure.
-        """
-        self._ending, self._others_go_on = True, others_go_on
+    def end(self) -> None:
+        """Record that the crawl closes anyway; a failure still counts."""
+        self._ending = True
         self._closing.cancel()
         if self.failure is not None:
             mark_failed(self._crawler)
 
 
 class MemoryWatch(logging.Handler):
-    """A handler that calls ``report`` when a ``MemoryError`` is logged.
+    """Calls ``report`` when a log record was caused by a ``MemoryError``.
 
     A kill by the kernel needs no detection. Under a limit (``ulimit -v``) Python raises
     ``MemoryError`` at any place instead. If a callback, a pipeline or a signal handler
@@ -337,6 +370,14 @@ class MemoryWatch(logging.Handler):
     def __init__(self, report: Callable[[], None]) -> None:
         super().__init__(logging.INFO)
         self._report = report
+
+    def begin(self) -> None:
+        """Watch the log of the whole process."""
+        logging.getLogger().addHandler(self)
+
+    def end(self) -> None:
+        """Stop watching."""
+        logging.getLogger().removeHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Look at a record; called by logging."""

@@ -692,8 +692,9 @@ class CrawlEngine:
             self.watch.end_run(reason)
             self.committing.write(everything())
         if not self.run.idle and self.session.stopping.failure is None:
-            outputs = self.checkpoint.outputs
-            self.session.ending.say_end(reason, self._totals, outputs)
+            totals, outputs = self._totals, self.checkpoint.outputs
+            where = ", ".join(outputs) if totals.items else ""
+            self.session.ending.say_end(reason, totals, where and f" in {where}")
         self.outcomes.close()
         self.failures.end()
         for name, value in (

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
-from bloomdupe.crawl.ending import INCOMPLETE, Ending, MemoryWatch, Stopping
+from bloomdupe.crawl.ending import Ending, MemoryWatch, Stopping, ended
 from bloomdupe.crawl.engines.crawl_job import QueueOrder
 from bloomdupe.crawl.in_flight.outcomes import Outcome
 from bloomdupe.crawl.in_flight.registry import InFlightRegistry
@@ -78,7 +77,12 @@ class Session:
     def open(self, engine: CrawlEngine) -> None:
         """Go on with the crawl that an engine keeps, and watch Scrapy from now on."""
         self.engine = self.registry.engine = engine
-        self.ending = Ending(self)
+        self.ending = Ending(
+            self.crawler,
+            engine,
+            stays=self.settings.stay,
+            longest_sleep=self.settings.wait,
+        )
         self.registry.leaves = self.ending.leaves
         self.stopping.reads_again = engine.refused
         engine.open()
@@ -96,7 +100,7 @@ class Session:
         connect(self._dropped, signals.item_dropped)
         connect(self._item_failed, signals.item_error)
         connect(self.ending.idle, signals.spider_idle)
-        logging.getLogger().addHandler(self._memory_watch)
+        self._memory_watch.begin()
 
     def _log_status(self) -> None:
         engine, run = self.engine, self.engine.run
@@ -220,15 +224,16 @@ class Session:
 
     def close(self, reason: str) -> None:
         """Close the engine, which makes everything durable, and stop watching."""
-        logging.getLogger().removeHandler(self._memory_watch)
-        reason = self.ending.true_reason(reason)
-        others_go_on = self.settings.is_shared and reason != FINISHED
-        self.stopping.end(others_go_on=others_go_on)
-        self.engine.close(reason)
+        self._memory_watch.end()
+        self.stopping.end()
+        decision = ended(self.ending.status, reason)
+        others_go_on = self.settings.is_shared and decision.reason != FINISHED
+        self.stopping.may_be_refused = others_go_on
+        self.engine.close(decision.reason)
         self._closed = True
         self.engine.starting.close()
-        if reason == INCOMPLETE and self.stopping.failure is None:
-            self.ending.say_incomplete()
+        if decision.status and self.stopping.failure is None:
+            self.ending.say()
 
 
 def caused(error: Exception, cause: Exception) -> Exception:
