@@ -124,12 +124,14 @@ def clone(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def crawled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Return a clone in which the sample site was crawled, and the log of that."""
+def crawled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a clone in which the sample site was crawled, as the README shows it."""
     clone = clone_in(tmp_path_factory.mktemp("crawled"))
     done = run(clone, "scrapy crawl site")
     assert done.returncode == 0, done.stderr
-    return clone, done.stderr
+    for line in shown("output: crawl", "text").splitlines():
+        assert line in done.stderr
+    return clone
 
 
 def run(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
@@ -197,13 +199,10 @@ def check_transcript(block: str, folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("document", TRANSCRIPTS, ids=name_of)
-def test_transcripts_show_real_output(
-    document: Path, crawled: tuple[Path, str]
-) -> None:
+def test_transcripts_show_real_output(document: Path, crawled: Path) -> None:
     """In a clone in which the sample site was crawled, one after the other."""
-    clone, _ = crawled
     for block in TRANSCRIPT.findall(TEXTS[document]):
-        check_transcript(block, clone)
+        check_transcript(block, crawled)
 
 
 TUTORIALS_STEP = re.compile(
