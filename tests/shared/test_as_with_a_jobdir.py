@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 from spiders.follow import PutsOut
 from spiders.workers import After, Before
 from support.crawl import Crawl
-from support.judge import lines
 from support.redis_server import RedisServer
 from support.site import Pages
 
@@ -18,11 +15,6 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def pages() -> Pages:
     return {f"/{number}": "a page" for number in range(5)}
-
-
-def items(*pages: object) -> Counter[str]:
-    """Return the output that has an item for each of these."""
-    return lines({"page": page} for page in pages)
 
 
 def test_workers_pass_on_requests_that_they_have_set_aside(crawl: Crawl) -> None:
@@ -40,7 +32,7 @@ def test_workers_pass_on_requests_that_they_have_set_aside(crawl: Crawl) -> None
 def test_the_url_has_the_name_of_the_spider(crawl: Crawl, redis: RedisServer) -> None:
     crawl.run(PutsOut, BLOOMDUPE_REDIS_URL=redis.url("of %(spider)s"))
     crawl.engine.job = redis.url("of puts_out")
-    assert lines(crawl.items()) == items("0")
+    assert crawl.items() == [{"page": "0"}]
 
 
 def test_settings_without_effect_are_refused(crawl: Crawl) -> None:

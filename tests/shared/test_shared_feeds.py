@@ -7,11 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from spiders.feeds import (
-    Articles,
-    Shop,
-    stop_in_a_delivery,
-)
+from spiders.feeds import Articles, Shop, stop_in_a_delivery
 from support.crawl import Crawl
 from support.shop import ITEMS, PAGES, items_in, read
 from support.site import Pages
@@ -87,7 +83,7 @@ def test_a_local_file_gets_a_delivery_once_though_the_process_dies(
 def test_a_feed_of_the_command_line_needs_no_settings(crawl: Crawl) -> None:
     feeds = ("items.csv", "items.json", "%(name)s.xml")
     crawl.finish(Shop, FEEDS={f: {"format": f.rpartition(".")[2]} for f in feeds})
-    named = ("--feed", feeds[0], "--feed", feeds[1], "--feed", feeds[2])
+    named = [word for feed in feeds for word in ("--feed", feed)]
     crawl.bloomdupe("collect", crawl.engine.job, "out", *named)
     out = crawl.folder / "out"
     for name in ("items.csv", "items.json", "shop.xml"):

@@ -6,28 +6,12 @@ import re
 
 import pytest
 from scrapy import Spider
-from spiders.workers import (
-    All,
-    FromATask,
-    InMemory,
-    InMemoryForLong,
-    InTwoSteps,
-    Other,
-)
+from spiders.workers import All, FromATask, InMemory, InMemoryForLong, InTwoSteps, Other
 from support.crawl import Crawl
 from support.engines import Redis
 from support.redis_server import RedisServer
-from support.site import Pages, graph
 
 pytestmark = pytest.mark.slow
-
-SIZE = 150
-
-
-@pytest.fixture
-def pages() -> Pages:
-    return graph(SIZE)
-
 
 REFUSED: list[tuple[type[Spider], str, str]] = [
     (All, "JOBDIR=job", "JOBDIR and BLOOMDUPE_REDIS_URL are both set"),
