@@ -65,8 +65,7 @@ class Forgetful(Follow):
     custom_settings = {"DOWNLOADER_MIDDLEWARES": {"spiders.scheduler.NoMemory": 1}}
 
     def parse(self, response: Any) -> Any:
-        for href in response.css("a::attr(href)").getall():
-            yield response.follow(href, errback=self.failed)
+        yield from response.follow_all(css="a", errback=self.failed)
         if response.url.endswith("/c") and self.settings["FAIL"] != "download":
             raise {"callback": MemoryError, "other": ValueError}[self.settings["FAIL"]]
 
@@ -86,8 +85,7 @@ class Renamed(Follow):
     custom_settings = {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}
 
     def parse(self, response: Any) -> Any:
-        for href in response.css("a::attr(href)").getall():
-            yield response.follow(href, callback=self.parse_more)
+        yield from response.follow_all(css="a", callback=self.parse_more)
 
     def parse_more(self, response: Any) -> Any:
         pass

@@ -123,8 +123,8 @@ class MiddlewareRefuses(Tree):
         yield {"page": "failure", "part": str(failure.value)}
 
 
-class FilterAsync:
-    """One that has only the asynchronous method, and waits."""
+class FilterAsync(Both):
+    """One that waits; the spider calls only its asynchronous method."""
 
     async def process_spider_output_async(
         self, response: Response, result: Any, **_: Any
@@ -134,15 +134,6 @@ class FilterAsync:
             number += 1
             if number % 2:
                 await pause(0.001)
-            yield output
-        yield item(response, f"{number} outputs")
-
-    def process_spider_output(
-        self, response: Response, result: Any, **_: Any
-    ) -> Iterator[Any]:
-        number = 0
-        for output in result:
-            number += 1
             yield output
         yield item(response, f"{number} outputs")
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import scrapy
-from common import SITE, item, once, path_of
+from common import SITE, Pages, item, once, path_of
 from scrapy import Request
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Response
@@ -34,10 +34,9 @@ def any_order() -> list[int]:
     return random.sample(range(DETAILS), DETAILS)
 
 
-class Family(scrapy.Spider):
+class Family(Pages):
     """A page with volatile children, distinguished by their paths alone."""
 
-    start_urls = [SITE + "/star"]
     done = PerRun(0)
     """Children whose callbacks have ended."""
 
