@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 from support.delays import dawdle
-from support.waiting import DEADLINE, until
+from support.waiting import DEADLINE
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -121,15 +121,13 @@ class Site:
         self.base = f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Self:
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.01,), daemon=True
-        )
+        self._thread = threading.Thread(target=self._server.serve, daemon=True)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.release()
-        self._server.shutdown()
+        self._server.end()
         self._thread.join()
         self._server.server_close()
 
@@ -179,16 +177,24 @@ class Site:
             self._held, self._left = frozenset(), None
             self._changed.notify_all()
         # Or the next gate would count them.
-        until(lambda: not self.waiting)
+        self.until(lambda: not self.waiting)
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until something holds that a connection or a request can change."""
+        with self._changed:
+            assert self._changed.wait_for(condition, DEADLINE)
+
+    def notify(self) -> None:
+        """Let those who wait look again."""
+        with self._changed:
+            self._changed.notify_all()
 
     def until_requested(self, what: str | int) -> None:
         """Wait until a path, or so many pages in all, were asked for."""
-        until(lambda: self.was_requested(what))
-
-    def was_requested(self, what: str | int) -> bool:
         if isinstance(what, int):
-            return len(self.log) >= what
-        return what in self.requested
+            self.until(lambda: len(self.log) >= what)
+        else:
+            self.until(lambda: what in self.requested)
 
     # For crawls
 
@@ -227,8 +233,10 @@ class Site:
                     assert self._victim is not None
                     os.kill(self._victim, signal.SIGKILL)
             self.waiting += 1
+            self._changed.notify_all()
             self._changed.wait_for(lambda: self._may_pass(seen.path))
             self.waiting -= 1
+            self._changed.notify_all()
             if self._left is not None:
                 self._left -= 1
         time.sleep(self._delay)  # noqa: TID251 - slow on purpose
@@ -274,8 +282,18 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, site: Site) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.site = site
+        self._ended = False
         self._open: dict[Any, Any] = {}
         """The addresses of the clients, by the sockets of their connections."""
+
+    def serve(self) -> None:
+        """Take connections, up to the last one."""
+        while not self._ended:
+            self.handle_request()
+
+    def end(self) -> None:
+        self._ended = True
+        socket.create_connection(("127.0.0.1", self.server_port)).close()
 
     def until_quiet(self) -> None:
         """Wait until no connection is left that may bring another request.
@@ -284,16 +302,18 @@ class _Server(ThreadingHTTPServer):
         """
         with socket.create_connection(("127.0.0.1", self.server_port)) as last:
             address = last.getsockname()
-            until(lambda: address in [*self._open.values()])
-        until(lambda: len(self._open) <= self.site.waiting)
+            self.site.until(lambda: address in [*self._open.values()])
+        self.site.until(lambda: len(self._open) <= self.site.waiting)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         self._open[request] = client_address
+        self.site.notify()
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
         super().shutdown_request(request)
         self._open.pop(request, None)
+        self.site.notify()
 
     def handle_error(self, *_: Any) -> None:
         """Say nothing: crawlers are killed in the middle of a response."""

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 DEADLINE = 300.0
 """Seconds; only a broken test gets there, on a machine that is as slow as can be."""
-SHORTEST, LONGEST = 0.01, 0.1
-"""Seconds between two looks."""
+FIRST, LATER, LONGEST = 0.001, 0.01, 0.1
+"""Seconds between two looks: less at first, for what comes at once."""
 SHARE = 4
 """A pause is so many times as long as a look: those who are awaited work, too."""
 
@@ -22,13 +22,15 @@ SHARE = 4
 def until(condition: Callable[[], object], deadline: float = DEADLINE) -> None:
     """Wait until the condition holds."""
     end = time.monotonic() + deadline
+    pause = FIRST
     while True:
         begun = time.monotonic()
         if condition():
             return
         now = time.monotonic()
         assert now < end, f"still not after {deadline} s"
-        time.sleep(min(max(SHORTEST, SHARE * (now - begun)), LONGEST))  # noqa: TID251 - in the loop that waits
+        time.sleep(min(max(pause, SHARE * (now - begun)), LONGEST))  # noqa: TID251 - in the loop that waits
+        pause = min(2 * pause, LATER)
 
 
 def until_later(file: Path) -> None:
