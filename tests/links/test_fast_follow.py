@@ -66,15 +66,14 @@ def same(page: TextResponse, url: Any, **more: Any) -> bool:
     return bool(fast.response() is page and fast.parts) and isinstance(url, str)
 
 
-@pytest.mark.skipif(not makes_the_same(), reason="this Scrapy takes the usual way")
+pytestmark = pytest.mark.skipif(
+    not makes_the_same(), reason="this Scrapy takes the usual way"
+)
+
+
 def test_it_is_used_in_this_scrapy() -> None:
     assert follows_the_same()
     assert "follow" in {each.name for each in FastFunctions()._names}
-
-
-pytestmark = pytest.mark.skipif(
-    not follows_the_same(), reason="this Scrapy takes the usual way"
-)
 
 
 @pytest.mark.parametrize("more", OPTIONS, ids=", ".join)

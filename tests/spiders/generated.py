@@ -317,16 +317,15 @@ class Wait:
 class Drop:
     """A pipeline that drops some items."""
 
+    error: type[Exception] = DropItem
+
     def process_item(self, item: Any, *_: Any) -> Any:
         if not chance(item):
-            raise DropItem("as the program says")
+            raise self.error("as the program says")
         return item
 
 
-class Fail:
+class Fail(Drop):
     """A pipeline that raises for some items."""
 
-    def process_item(self, item: Any, *_: Any) -> Any:
-        if not chance(item):
-            raise ValueError("as the program says")
-        return item
+    error = ValueError
