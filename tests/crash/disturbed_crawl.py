@@ -10,16 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from random import Random
-from typing import Any
 
 from programs import Program
 from redis_places import JOB, OneRedis
 from shared_program import ADDED, DAY, SETTINGS, for_stock
 from spiders.generated import Generated
 from support.crawl import Before, Crawl, Process, Run
-from support.stored_crawl import StoredCrawl
+from support.engines import Redis
+from support.site import Visit
 from support.waiting import until
-from trial import Outcome
 
 WORKERS = 4
 LEASE = 12
@@ -84,37 +83,28 @@ class Worker:
         return ""
 
 
-class CaughtError(Exception):
-    """Something is wrong with a crawl that goes on."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__(outcome.words)
-        self.outcome = outcome
-
-
 class DisturbedCrawl:
-    """A crawl of workers that come and go, until all is done.
-
-    ``look`` says what is wrong already: a crawl without a guard may never end.
-    """
+    """A crawl of workers that come and go, until all is done."""
 
     adds = ADDED
     """URLs that are added until the end."""
+    stock: Run
+    """The crawl of stock Scrapy."""
+    asked: int
+    """Requests for the site until the crawl had ended."""
+    next_day: int
+    """Requests until the next day had begun."""
 
     def __init__(
-        self,
-        crawl: Crawl,
-        place: OneRedis,
-        program: Program,
-        rng: Random,
-        look: Callable[[DisturbedCrawl], Outcome | None] | None = None,
+        self, crawl: Crawl, place: OneRedis, program: Program, rng: Random
     ) -> None:
         self.crawl = crawl
         self.site = crawl.site
+        assert isinstance(crawl.engine, Redis)
+        self.stored = crawl.engine
         self._place = place
         self._rng = rng
         self._before: Before | None = None
-        self._look = look
         self._program = program
         self.revisited: list[str] = program["revisited"]
         """The paths of pages that are revisited."""
@@ -140,7 +130,7 @@ class DisturbedCrawl:
             "collect": lambda _: self._collect("--follow"),
             "interrupt": partial(self._interrupt, times=1),
             "interrupt twice": partial(self._interrupt, times=2),
-            "kill": self._kill,
+            "kill": Worker.kill,
             "part": self._part,
             "stop": self._stop,
         }
@@ -148,7 +138,7 @@ class DisturbedCrawl:
     def run(self, faults: int, kinds: tuple[str, ...]) -> None:
         """Let stock Scrapy do it, and then disturb the workers until all is done."""
         rng = self._rng
-        self._begin()
+        self.begin()
         for _ in range(faults):
             if not self._hire(rng.randint(2, WORKERS)):
                 break
@@ -156,16 +146,16 @@ class DisturbedCrawl:
             what = rng.choice(kinds)
             if self.at_work:
                 self._disturb(what)
-        self._finish()
+        self.finish()
 
-    def _begin(self, before: Before | None = None) -> None:
+    def begin(self, before: Before | None = None) -> None:
         """Let stock Scrapy do it; all workers call ``before`` first."""
         self._before = before
         program = json.dumps(for_stock(self._program, self.adds))
-        self.stock: Run = self.crawl.run(Generated, ADDONS=None, PROGRAM=program)
+        self.stock = self.crawl.run(Generated, ADDONS=None, PROGRAM=program)
         self._allow(0)
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
         """Let the crawl come to its end, and look whether it is one."""
         self.site.release()
         if self.adds:
@@ -176,20 +166,21 @@ class DisturbedCrawl:
         self._collect()
         self.collectors[-1].process.wait()
         self.asked = len(self.site.log)
-        self._hire_one()
-        self._until(lambda: not self.alive)
+        self._work_once()
         self.next_day = len(self.site.log)
         self._before = self.crawl.engine.pass_time(DAY)
-        self._hire_one()
-        self._until(lambda: not self.alive)
+        self._work_once()
         self._count_ends()
 
+    def _work_once(self) -> None:
+        """Let one more worker come, and leave when it has nothing to do."""
+        self._hire_one()
+        self._until(lambda: not self.alive)
+
     @property
-    def stored(self) -> StoredCrawl:
-        """The crawl as Redis has it."""
-        engine: Any = self.crawl.engine
-        found: StoredCrawl = engine.crawl
-        return found
+    def visits(self) -> list[Visit]:
+        """The requests of the workers, until the crawl had ended."""
+        return self.site.log[len(self.stock.visits) : self.asked]
 
     @property
     def alive(self) -> list[Worker]:
@@ -269,38 +260,23 @@ class DisturbedCrawl:
                 worker.ended = worker.ended or time.time()
                 if not self._end_leases({worker}):
                     self._without_leases.add(worker)
-            self._look_now()
             return condition()
 
         until(holds, DEADLINE)
 
-    def _look_now(self) -> None:
-        if self._look is None or not any(worker.joined for worker in self.workers):
-            return
-        if bad := self._look(self):
-            raise CaughtError(bad)
-
     def _end_leases(self, workers: Iterable[Worker]) -> int:
         """Let the leases of workers run out; return how many partitions they own."""
         owners = [worker.owner for worker in workers if worker.owner]
-        return sum(map(self._place.end_leases, owners))
+        return sum(self._place.server.end_leases(JOB, owner) for owner in owners)
 
     def _rob(self, victims: set[Worker]) -> None:
-        """Let other workers, if there are any, own the partitions of the victims.
-
-        Without the fence they may renew a lease of the victims, for ever.
-        """
-        begun = time.monotonic()
+        """Let other workers, if there are any, own the partitions of the victims."""
 
         def robbed() -> bool:
             others = (w for w in self.at_work if w not in victims and w.joined)
-            in_vain = self._look is not None and time.monotonic() > begun + LEASE
-            return in_vain or not any(others) or not self._end_leases(victims)
+            return not any(others) or not self._end_leases(victims)
 
         self._until(robbed)
-
-    def _kill(self, victim: Worker) -> None:
-        victim.kill()
 
     def _add(self, victim: Worker) -> None:
         """Kill a worker while URLs are added, those that were added before, too."""

@@ -69,18 +69,28 @@ class OneRedis:
         meanwhile()
         self._way(worker).symlink_to(self._socket)
 
-    def end_leases(self, worker: str) -> int:
-        """Let the leases of a worker run out; return how many partitions it owns."""
-        return self.server.end_leases(JOB, worker)
-
     def disturb(self, what: str, seconds: float) -> None:
         """Let something happen to it, which takes so many seconds or more."""
+        server = self.server
         if what == "promote":
             self._promote(seconds)
         elif what == "back":
-            self.server.go_back(seconds, self._rng)
+            server.go_back(seconds, self._rng)
+        elif what == "stall":
+            server.stall(seconds)
+        elif what == "cut off":
+            with server.client() as client:
+                client.execute_command("CLIENT", "KILL", "TYPE", "normal")
+        elif what in REFUSALS:
+            name, refusing, normal = REFUSALS[what]
+            with server.client() as client:
+                client.config_set(name, refusing)
+                time.sleep(seconds)  # noqa: TID251 - a fault strikes at any time
+                client.config_set(name, normal)
         else:
-            happen(what, self.server, seconds)
+            server.kill()
+            time.sleep(seconds)  # noqa: TID251 - a fault strikes at any time
+            server.start()
 
     def _promote(self, seconds: float) -> None:
         """Let a replica follow for some time, and replace a dead master.
@@ -103,25 +113,6 @@ class OneRedis:
         self.server = replica
         self._socket.unlink()
         self._socket.symlink_to(replica.socket)
-
-
-def happen(what: str, server: RedisServer, seconds: float) -> None:
-    """Let something happen to a server, which takes so many seconds."""
-    if what == "cut off":
-        with server.client() as client:
-            client.execute_command("CLIENT", "KILL", "TYPE", "normal")
-    elif what == "stall":
-        server.stall(seconds)
-    elif what in REFUSALS:
-        name, refusing, normal = REFUSALS[what]
-        with server.client() as client:
-            client.config_set(name, refusing)
-            time.sleep(seconds)  # noqa: TID251 - a fault strikes at any time
-            client.config_set(name, normal)
-    else:
-        server.kill()
-        time.sleep(seconds)  # noqa: TID251 - a fault strikes at any time
-        server.start()
 
 
 def _replication(client: Any) -> dict[str, Any]:

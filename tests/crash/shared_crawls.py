@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
-from disturbed_crawl import CaughtError, DisturbedCrawl
+from disturbed_crawl import DisturbedCrawl
 from programs import Program, answer_to
 from redis_places import JOB, OneRedis
 from shared_controls import ControlledCrawl
-from shared_judge import doubled, judge
+from shared_judge import judge
 from shared_program import shared_program
 from support.crawl import Crawl
 from support.engines import Redis
@@ -27,6 +26,8 @@ FAR = 3
 DELAY = 0.004
 """Seconds that an answer takes."""
 
+Disturbed = TypeVar("Disturbed", bound=DisturbedCrawl)
+
 
 class SharedCrawls(Fault):
     """A crawl of real workers, disturbed again and again, that runs to its end."""
@@ -38,66 +39,20 @@ class SharedCrawls(Fault):
     """Of a case; some do not take place."""
     kinds: ClassVar[tuple[str, ...]] = (
         *("kill", "kill", "stop", "stop", "interrupt", "interrupt twice"),
-        *(
-            "add",
-            "add",
-            "part",
-            "collect",
-            "restart",
-            "promote",
-            "stall",
-            "full",
-            "cut off",
-        ),
-        "without replicas",
+        *("add", "add", "part", "collect", "restart", "promote", "stall", "full"),
+        *("cut off", "without replicas"),
     )
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
-        return self._crawl(folder, seed, faults=self.faults)
+        def script(crawl: DisturbedCrawl) -> None:
+            crawl.run(self.faults, self.kinds)
+
+        program = shared_program(seed, SIZE, FAR)
+        return _crawled(folder, program, seed, DisturbedCrawl, script)
 
     def control(self, folder: Path) -> list[Outcome]:
         """Without fencing."""
-        return self._without(ControlledCrawl.fence, folder)
-
-    def _without(
-        self, script: Callable[[ControlledCrawl], None], folder: Path
-    ) -> list[Outcome]:
-        """Crawl as a script of a control does, in which something is taken out."""
-        # One link leads to each page: if it is lost, so is the page.
-        program = shared_program(0, FEW, across=0)
-        with self._opened(folder, program) as (crawl, place):
-            controlled = ControlledCrawl(crawl, place, program, Random(0), doubled)
-            return [self._judged(controlled, partial(script, controlled))]
-
-    @contextmanager
-    def _opened(
-        self, folder: Path, program: Program
-    ) -> Iterator[tuple[Crawl, OneRedis]]:
-        with (
-            Site(partial(answer_to, program), delay=DELAY) as site,
-            OneRedis(folder) as place,
-            Crawl(folder, site, Redis(place, JOB)) as crawl,
-        ):
-            yield crawl, place
-
-    def _judged(self, crawl: DisturbedCrawl, run: Callable[[], None]) -> Outcome:
-        try:
-            run()
-            return judge(crawl)
-        except CaughtError as error:
-            return error.outcome
-        except AssertionError as error:
-            return crashed(f"hangs: {error}")
-
-    def _crawl(self, folder: Path, seed: int, faults: int) -> list[Outcome]:
-        program = shared_program(seed, SIZE, FAR)
-        with self._opened(folder, program) as (crawl, place):
-            disturbed = DisturbedCrawl(crawl, place, program, Random(seed))
-            run = partial(disturbed.run, faults, self.kinds)
-            outcome = self._judged(disturbed, run)
-        (folder / "faults").write_text(f"{dict(disturbed.happened)}\n")
-        # One verdict for all, and all that went before were faults of the same crawl.
-        return [OK] * (disturbed.happened.total() - 1) + [outcome]
+        return _controlled(folder, ControlledCrawl.fence)
 
 
 class ReturnedCrawls(SharedCrawls):
@@ -110,4 +65,38 @@ class ReturnedCrawls(SharedCrawls):
 
     def control(self, folder: Path) -> list[Outcome]:
         """Without steps, nobody notices that it has gone back."""
-        return self._without(ControlledCrawl.memory, folder)
+        return _controlled(folder, ControlledCrawl.memory)
+
+
+def _controlled(
+    folder: Path, script: Callable[[ControlledCrawl], None]
+) -> list[Outcome]:
+    # One link leads to each page: if it is lost, so is the page.
+    program = shared_program(0, FEW, across=0)
+    return _crawled(folder, program, 0, ControlledCrawl, script)
+
+
+def _crawled(
+    folder: Path,
+    program: Program,
+    seed: int,
+    kind: type[Disturbed],
+    script: Callable[[Disturbed], None],
+) -> list[Outcome]:
+    """Crawl as a script does, and judge.
+
+    There is one verdict for all faults, and all that went before it were of one crawl.
+    """
+    with (
+        Site(partial(answer_to, program), delay=DELAY) as site,
+        OneRedis(folder) as place,
+        Crawl(folder, site, Redis(place, JOB)) as crawl,
+    ):
+        disturbed = kind(crawl, place, program, Random(seed))
+        try:
+            script(disturbed)
+            outcome = judge(disturbed)
+        except AssertionError as error:
+            outcome = crashed(f"hangs, or goes wrong: {error}")
+    (folder / "faults").write_text(f"{dict(disturbed.happened)}\n")
+    return [OK] * (disturbed.happened.total() - 1) + [outcome]

@@ -10,9 +10,11 @@ from collections import Counter
 from pathlib import Path
 
 from disturbed_crawl import WORKERS, DisturbedCrawl
-from support.judge import compare_visits
+from support.judge import Verdict, compare, compare_visits
 from support.site import Visit
-from trial import OK, Outcome, crashed, lost, silently_wrong
+from trial import OK, Outcome, crashed, lost, outcome_of, silently_wrong
+
+from bloomdupe.store.format import DELAYED, QUEUE
 
 FEEDS = ("items.jsonl", "failed.jsonl")
 COMMON = '"/common'
@@ -32,16 +34,11 @@ GO_ON = {
 
 def judge(crawl: DisturbedCrawl) -> Outcome:
     """Compare the result of a crawl with the result of stock Scrapy."""
-    log, first = crawl.site.log, len(crawl.stock.requested)
-    stock = Counter(visit.what for visit in log[:first])
-    visits = log[first : crawl.asked]
-    for bad in (_ends(crawl), _asked(crawl, stock, visits), _items(crawl)):
-        if bad is not None:
-            return bad
-    return _done_again(crawl, stock, visits)
+    looks = (_ends, _asked, _items, _done_again)
+    return next((bad for look in looks if (bad := look(crawl)) != OK), OK)
 
 
-def _ends(crawl: DisturbedCrawl) -> Outcome | None:
+def _ends(crawl: DisturbedCrawl) -> Outcome:
     """Look how the processes have ended."""
     complaints = [worker.complaint() for worker in crawl.workers]
     last = crawl.collectors[-1].process.wait()
@@ -50,28 +47,27 @@ def _ends(crawl: DisturbedCrawl) -> Outcome | None:
     if any(complaints):
         return crashed("; ".join(filter(None, complaints)))
     stored = crawl.stored
-    if stored.pending or any(stored.sample.inboxes):
+    if stored.entries(QUEUE) or any(stored.sample.inboxes):
         return lost("something waits, though all workers have ended")
-    delayed, wanted = stored.delayed, len(crawl.revisited)
+    delayed, wanted = stored.entries(DELAYED), len(crawl.revisited)
     if delayed != wanted:
         return silently_wrong(f"{delayed} pages are revisited, and not {wanted}")
-    return None
+    return OK
 
 
-def _asked(
-    crawl: DisturbedCrawl, stock: Counter[str], visits: list[Visit]
-) -> Outcome | None:
+def _asked(crawl: DisturbedCrawl) -> Outcome:
     """Check the requests that the site has seen."""
-    asked = Counter(visit.what for visit in visits)
-    again = _may_go_on(crawl, at_least=1)
-    # While a slot backs off, its failures do not count as tries.
-    once = Counter(
-        {what: _without_backoffs(what, n, stock) for what, n in asked.items()}
-    )
-    verdict = compare_visits(stock, once, again * AT_HAND)
+    stock = _counted(crawl.stock.visits)
+    asked = _counted(crawl.visits)
     # The site fails once for all: stock Scrapy may have asked for a page more often.
     if never := set(stock) - set(asked):
         return lost(f"never asked for: {sorted(never)[:9]}")
+    for what in asked:
+        if what.startswith("/broken"):
+            # While a slot backs off, its failures do not count as tries.
+            asked[what] = min(asked[what], stock[what])
+    again = _may_go_on(crawl, at_least=1) * AT_HAND
+    verdict = compare_visits(stock, asked, again)
     if verdict.wrong:
         return silently_wrong("; ".join(verdict.wrong))
     if crawl.next_day > crawl.asked:
@@ -79,68 +75,58 @@ def _asked(
     visited = sorted(visit.what for visit in crawl.site.log[crawl.next_day :])
     if visited != sorted(crawl.revisited):
         return silently_wrong(f"asked for on the next day: {visited}")
-    return None
+    return OK
 
 
-def _without_backoffs(what: str, times: int, stock: Counter[str]) -> int:
-    return min(times, stock[what]) if what.startswith("/broken") else times
+def _counted(visits: list[Visit]) -> Counter[str]:
+    return Counter(visit.what for visit in visits)
 
 
-def _items(crawl: DisturbedCrawl) -> Outcome | None:
+def _items(crawl: DisturbedCrawl) -> Outcome:
     """Look whether each item is there once, for all who may sample."""
-    folder = crawl.crawl.folder
-    once = Counter(_lines_of(folder))
-    found = {"collect": (once, Counter(_lines_of(folder / "collected")))}
-    if not crawl.deletes:
+    once = _lines_of(crawl.crawl.folder)
+    collected = _lines_of(crawl.crawl.folder / "collected")
+    outcome = outcome_of(_compared(once, collected, "collect"))
+    if outcome == OK and not crawl.deletes:
         # The visits of the next day, after which nobody collects, have items, too.
-        again = Counter(line for line in once if _page_of(line) in crawl.revisited)
-        found["Redis"] = once + again, Counter(line for line, _ in _outputs(crawl))
-    for where, (expected, lines) in found.items():
-        if gone := expected - lines:
-            return lost(f"{gone.total()} items, by {where}: {min(gone)[:70]}")
-        if bad := _surplus(expected, lines, where):
-            return bad
-    return None
+        again = (line for line in once if _page_of(line) in crawl.revisited)
+        stored = Counter(line for line, _ in _outputs(crawl))
+        outcome = outcome_of(_compared(once + Counter(again), stored, "Redis"))
+    return outcome
 
 
-def _surplus(expected: Counter[str], lines: Counter[str], where: str) -> Outcome | None:
+def _compared(expected: Counter[str], lines: Counter[str], where: str) -> Verdict:
     # Each worker does the requests that cannot be stored for itself.
-    several = (x for x in lines if COMMON in x and "off" not in x)
-    for line in several:
-        lines[line] = min(lines[line], expected[line])
-    if surplus := lines - expected:
-        words = f"{surplus.total()} items too many, by {where}: {min(surplus)[:70]}"
-        return silently_wrong(words)
-    return None
+    for line in lines:
+        if COMMON in line and "off" not in line:
+            lines[line] = min(lines[line], expected[line])
+    return compare(expected, lines, where)
 
 
-def doubled(crawl: DisturbedCrawl) -> Outcome | None:
+def doubled(crawl: DisturbedCrawl) -> list[str]:
     """Look whether more items are in Redis than there may ever be."""
     if crawl.deletes and crawl.collectors:
-        return None
-    expected = Counter(_lines_of(crawl.crawl.folder))
-    found = Counter(line for line, _ in _outputs(crawl))
-    return _surplus(expected, found, "Redis")
+        return []
+    stored = Counter(line for line, _ in _outputs(crawl))
+    return _compared(_lines_of(crawl.crawl.folder), stored, "Redis").wrong
 
 
-def _lines_of(folder: Path) -> list[str]:
+def _lines_of(folder: Path) -> Counter[str]:
     """Return the lines of all feeds, with their numbers."""
-    return [
-        f"{number} {line}\n"
+    return Counter(
+        f"{number} {line}"
         for number, name in enumerate(FEEDS)
         if (folder / name).exists()
         for line in (folder / name).read_text().splitlines()
-    ]
+    )
 
 
 def _outputs(crawl: DisturbedCrawl) -> list[tuple[str, float]]:
     """Return the lines as Redis has them, and the Unix times of their commit."""
-    return [(f"{feed} {line}\n", when) for feed, line, when in crawl.stored.lines()]
+    return [(f"{feed} {line}", when) for feed, line, when in crawl.stored.lines()]
 
 
-def _done_again(
-    crawl: DisturbedCrawl, stock: Counter[str], visits: list[Visit]
-) -> Outcome:
+def _done_again(crawl: DisturbedCrawl) -> Outcome:
     """Look for pages that were asked for after they were done.
 
     Only a worker that has lost its lease, and does not know it yet, may do that.
@@ -148,6 +134,7 @@ def _done_again(
     if crawl.deletes:
         return OK
     outputs = _outputs(crawl)
+    stock = _counted(crawl.stock.visits)
     # Of a page with one item, that names it.
     items = Counter(_page_of(line) for line, _ in outputs)
     done = {_page_of(line): when for line, when in outputs}
@@ -159,7 +146,7 @@ def _done_again(
 
     late = [
         visit
-        for visit in visits
+        for visit in crawl.visits
         if stock[visit.what] == 1
         and items[visit.what] == 1
         and sent(visit) > done[visit.what] + CLOCK

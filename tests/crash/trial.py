@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from support.judge import Verdict as Compared
+
 Verdict = Literal["ok", "lost", "silently wrong", "crashed"]
 
 
@@ -63,6 +65,13 @@ def silently_wrong(words: str) -> Outcome:
 
 def crashed(words: str) -> Outcome:
     return Outcome("crashed", words)
+
+
+def outcome_of(verdict: Compared) -> Outcome:
+    """Return what a comparison has found first."""
+    if verdict.lost:
+        return lost(verdict.lost[0])
+    return silently_wrong(verdict.wrong[0]) if verdict.wrong else OK
 
 
 CONTROL_SEED = 1

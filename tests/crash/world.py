@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from job import Job
 from support.agreement import disagreements
 from support.judge import compare
-from trial import OK, Outcome, lost, silently_wrong
+from trial import OK, Outcome, lost, outcome_of, silently_wrong
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import BloomDupeError, StoreDamagedError
@@ -147,13 +147,14 @@ def judge(path: Path, world: World, report: Report, *, ended: bool = False) -> O
     if not world.feeds:
         return OK
     place = path.parents[1] / FEED
-    verdict = compare(
-        Counter(world.line(item) for number in done for item in world.items(number)),
-        Counter(place.read_text().splitlines() if place.exists() else ()),
+    return outcome_of(
+        compare(
+            Counter(
+                world.line(item) for number in done for item in world.items(number)
+            ),
+            Counter(place.read_text().splitlines() if place.exists() else ()),
+        )
     )
-    if verdict.lost:
-        return lost(verdict.lost[0])
-    return silently_wrong(verdict.wrong[0]) if verdict.wrong else OK
 
 
 def look(path: Path, world: World) -> tuple[set[int], list[int], int]:

@@ -42,7 +42,7 @@ def point(at: float, run: int = 1, **values: Any) -> Point:
 
 def view(crawl: Crawl) -> View:
     job = crawl.engine.job
-    place = str(crawl.folder / job) if crawl.engine.name == "disk" else job
+    place = job if crawl.engine.collects else str(crawl.folder / job)
     return open_job(place).read()
 
 

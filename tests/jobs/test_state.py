@@ -38,7 +38,7 @@ def shown(
     """Return a function that looks at the state of the job now, on each screen."""
 
     def call(name: str, *words: str) -> str:
-        job = str(crawl.folder / "job") if crawl.engine.name == "disk" else ""
+        job = "" if crawl.engine.collects else str(crawl.folder / "job")
         answer = verb(capsys, name, job or crawl.engine.job, *words)
         assert answer.code == 0, answer.err
         return answer.out

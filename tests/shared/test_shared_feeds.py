@@ -101,7 +101,7 @@ def test_items_of_a_class_need_the_project(crawl: Crawl) -> None:
 def test_passwords_come_from_the_settings_here(crawl: Crawl, place: Path) -> None:
     crawl.settings["FEEDS"] = {f"mail://user:hidden7@{place}": SUMS}
     crawl.finish(Articles)
-    (store, *_) = crawl.engine.crawl.records("store")  # type: ignore[attr-defined]
+    (store, *_) = crawl.engine.records(crawl.folder, "store")
     assert "hidden7" not in json.dumps(store)
     said = crawl.collect(code=1)  # this storage knows no users
     assert f"No such file or directory: 'user:hidden7@{place}'" in said

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.progress.history import Totals
 from bloomdupe.crawl.state.failures import Failure, stored_failures
-from support.stored_crawl import StoredCrawl
+from support.output import lines_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from bloomdupe.store.redis.crawl_reader import CrawlOnRedis, Sample
+    from bloomdupe.store.snapshot import Snapshot
     from support.redis_server import RedisServer
 
 _numbers = count()
@@ -36,7 +37,6 @@ class Server(Protocol):
 class Memory:
     """Without ``JOBDIR``: nothing outlives the process."""
 
-    name = "memory"
     settings: dict[str, Any] = {"BLOOMDUPE_CHECKPOINT_INTERVAL": 0.05}  # noqa: RUF012 - it is never changed
     job = ""
     """The job, as the verbs of ``bloomdupe`` are told it."""
@@ -60,9 +60,27 @@ class Memory:
 
         return partial(set_clock, seconds)
 
+    def snapshots(self, folder: Path) -> Iterator[Snapshot]:
+        """Yield what each store of the job has, as of its last commit."""
+        return iter(())
+
+    def records(self, folder: Path, name: str) -> list[dict[str, Any]]:
+        """Return the records of this name of all stores."""
+        found = [snapshot.record(name) for snapshot in self.snapshots(folder)]
+        return [record for record in found if record is not None]
+
     def done(self, folder: Path) -> int:
         """Count the pages that are durably done."""
-        return 0
+        records = self.records(folder, "crawl")
+        return sum(record.get("totals", {}).get("pages", 0) for record in records)
+
+    def failures(self, folder: Path) -> list[Failure]:
+        """Return the failed requests, also those that are pending again."""
+        return [
+            failure
+            for snapshot in self.snapshots(folder)
+            for _, failure in stored_failures(snapshot)
+        ]
 
     def pass_on(self, log: str, *, last: bool) -> None:
         """Let other processes have the requests of a process that was killed.
@@ -74,37 +92,21 @@ class Memory:
 class Disk(Memory):
     """A job in ``JOBDIR``."""
 
-    name = "disk"
     job = "job"
     settings = {**Memory.settings, "JOBDIR": job}  # noqa: RUF012 - it is never changed
 
-    def done(self, folder: Path) -> int:
-        return int(self.totals(folder).get("pages", 0))
-
-    def totals(self, folder: Path) -> dict[str, Any]:
-        """Return the totals of the crawl, as its store has them."""
+    def snapshots(self, folder: Path) -> Iterator[Snapshot]:
         store = folder / self.job / "bloomdupe"
-        if not store.exists():
-            return {}
-        with BloomFilter.open(store, readonly=True) as seen:
-            assert seen.store is not None
-            return dict((seen.store.now.record("crawl") or {}).get("totals", {}))
-
-    def failures(self, folder: Path) -> list[Failure]:
-        """Return the failed requests, also those that are pending again."""
-        store = folder / self.job / "bloomdupe"
-        if not store.exists():
-            return []
-        with BloomFilter.open(store, readonly=True) as seen:
-            assert seen.store is not None
-            with seen.store.snapshot() as snapshot:
-                return [failure for _, failure in stored_failures(snapshot)]
+        if store.exists():
+            with BloomFilter.open(store, readonly=True) as seen:
+                assert seen.store is not None
+                with seen.store.snapshot() as snapshot:
+                    yield snapshot
 
 
-class Redis(Disk):
-    """A job of its own on a real redis-server."""
+class Redis(Memory):
+    """A job of its own on a real redis-server; each call reads it anew."""
 
-    name = "redis"
     collects = True
 
     def __init__(self, server: Server, job: str = "") -> None:
@@ -124,36 +126,53 @@ class Redis(Disk):
             server.end_leases(self.named, worker)
 
     @property
-    def crawl(self) -> StoredCrawl:
-        """The crawl as Redis has it."""
-        return StoredCrawl(self.job)
+    def _crawl(self) -> CrawlOnRedis:
+        from bloomdupe.store.redis.address import Address
+        from bloomdupe.store.redis.client import Client
+        from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
+
+        return CrawlOnRedis(Client(Address.of(self.job)))
+
+    def snapshots(self, folder: Path | None = None) -> Iterator[Snapshot]:
+        from bloomdupe.store.redis.redis_store import RedisStore
+
+        crawl = self._crawl
+        for number in range(crawl.partitions):
+            with RedisStore(crawl, number).snapshot() as snapshot:
+                yield snapshot
+
+    def entries(self, table: bytes) -> int:
+        """Count the entries of a table of all partitions."""
+        return sum(snapshot.entries(table) for snapshot in self.snapshots())
+
+    @property
+    def sample(self) -> Sample:
+        """One moment of the crawl."""
+        crawl = self._crawl
+        return crawl.sample(crawl.partitions)
 
     @property
     def finished(self) -> bool:  # type: ignore[override]
-        return self.crawl.sample.finished
-
-    def totals(self, folder: Path) -> dict[str, Any]:
-        del folder
-        parts = [one.get("totals", {}) for one in self.crawl.records("crawl")]
-        return Totals.together(map(Totals.of, parts)).record
+        return self.sample.finished
 
     @property
     def owners(self) -> Counter[str]:
         """Count the partitions of each worker; those without a worker are left out."""
-        crawl = self.crawl
-        return Counter(crawl.sample.owners.values() if crawl.exists else [])
+        # No worker has begun it, perhaps.
+        return Counter(self.sample.owners.values() if self._crawl.partitions else [])
 
-    def failures(self, folder: Path) -> list[Failure]:
-        del folder
-        return [
-            failure
-            for snapshot in self.crawl.snapshots()
-            for _, failure in stored_failures(snapshot)
-        ]
+    def lines(self) -> Iterator[tuple[int, str, float]]:
+        """Yield the items of the output: feed, line of JSON, Unix time."""
+        crawl = self._crawl
+        for name, fields in crawl.client.ask("XRANGE", crawl.keys.output, "-", "+"):
+            when = int(name.split(b"-")[0]) / 1000
+            for data in fields.values():
+                for feed, line in lines_in(data):
+                    yield feed, line, when
 
     def items(self, folder: Path) -> list[Any]:
         del folder
-        return [json.loads(line) for _, line, _ in self.crawl.lines()]
+        return [json.loads(line) for _, line, _ in self.lines()]
 
 
 DISK = Disk()
