@@ -7,9 +7,11 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
+from pathlib import Path
 
-from trial import Outcome, crashed
+from trial import OK, Outcome, crashed
 
 
 class Child:
@@ -46,3 +48,21 @@ def _answer(function: Callable[[], list[Outcome]], sender: Connection) -> None:
 def in_child(function: Callable[[], Outcome]) -> Outcome:
     """Call a function in a fork, for a damaged store might kill its reader."""
     return Child(lambda: [function()]).outcomes()[0]
+
+
+def each_caught(
+    folder: Path, *controls: Callable[[Path], list[Outcome]]
+) -> list[Outcome]:
+    """Return the outcomes of controls, each of which must be caught; else none is bad.
+
+    Each is given a process and a folder of its own.
+    """
+    found: list[Outcome] = []
+    for number, control in enumerate(controls):
+        place = folder / f"control{number}"
+        place.mkdir(parents=True)
+        outcomes = Child(partial(control, place)).outcomes()
+        if all(outcome == OK for outcome in outcomes):
+            return [OK]
+        found += outcomes
+    return found

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from child import in_child
+from child import each_caught, in_child
 from job import Job
 from support.waiting import until_later
-from trial import CONTROL_SEED, OK, Fault, Outcome, each_caught, lost, silently_wrong
+from trial import CONTROL_SEED, OK, Fault, Outcome, lost, silently_wrong
 from worker import Worker, small_limits
 from world import Report, World, judge, look
 
@@ -149,13 +149,9 @@ class Damage(Fault):
 
         def damaged(name: str, value: object) -> Callable[..., list[Outcome]]:
             def control(place: Path) -> list[Outcome]:
-                careful = getattr(open_data, name)
                 setattr(open_data, name, value)
-                try:
-                    kinds = ("zeroed_page", "random_page", "stale_page")
-                    return _damaged(place, CONTROL_SEED, 5, 3, 500, kinds)
-                finally:
-                    setattr(open_data, name, careful)
+                kinds = ("zeroed_page", "random_page", "stale_page")
+                return _damaged(place, CONTROL_SEED, 5, 3, 500, kinds)
 
             return control
 

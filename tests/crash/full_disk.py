@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from child import in_child
+from child import each_caught, in_child
 from job import REFUSED
 from spiders.follow import Follow
 from support.crawl import Crawl
@@ -27,7 +27,6 @@ from trial import (
     Fault,
     Outcome,
     crashed,
-    each_caught,
     lost,
     silently_wrong,
 )
@@ -81,18 +80,15 @@ class FullDisk(Fault):
 
 def _without_room_for_locks(folder: Path) -> list[Outcome]:
     """Have no space for LMDB's lock file before LMDB maps it."""
-    making, parent = files.make_lock_file, os.getpid()
+    here = os.getpid()
 
     def careless(path: Path) -> None:
         del path
-        if os.getpid() != parent:
+        if os.getpid() != here:
             faulthandler.disable()  # it dies of SIGBUS, as it should: not a word
 
     files.make_lock_file = careless
-    try:
-        return _opened_without_room(folder)
-    finally:
-        files.make_lock_file = making
+    return _opened_without_room(folder)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -12,6 +11,7 @@ from typing import Any
 from child import in_child
 from spiders.follow import Follow
 from support.crawl import Crawl
+from support.jobs import Harm
 from support.site import Answer, Pages, Site, Visit, links
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 
@@ -206,21 +206,11 @@ def crafted_keys(folder: Path, secret: bytes | None = None) -> Outcome:
     return lost(f"{len(crafted)} keys hide {hidden}") if hidden else OK
 
 
-class _Evil:
-    """Unpickled, it leaves a mark."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __reduce__(self) -> Any:
-        return os.system, (f"touch {self.mark}",)
-
-
 def _begin(folder: Path, crawl: Crawl) -> tuple[Path, bytes]:
     """Begin a crawl; return a mark that must never be there, and a pickle."""
     crawl.run(Follow, CLOSESPIDER_PAGECOUNT=1, CONCURRENT_REQUESTS=1)
     mark = folder / "mark"
-    return mark, b"P" + pickle.dumps(_Evil(mark))
+    return mark, b"P" + pickle.dumps(Harm(mark))
 
 
 def planted_request(folder: Path, *, loaded: bool = False) -> Outcome:

@@ -10,8 +10,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from support import frontier_model as model
 from trial import CONTROL_SEED, OK, Fault, Outcome, silently_wrong
 
-from bloomdupe.store import store as store_module
-from bloomdupe.store.store import Part
+from bloomdupe.store.store import Part, Store
 
 EXAMPLES = 50
 """A case; each of 50 steps."""
@@ -25,54 +24,34 @@ class Models(Fault):
     cases = 3
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
-        return _examples(folder, seed, EXAMPLES)
+        return _examples(folder, seed, *hypothesis.Phase)
 
     def control(self, folder: Path) -> list[Outcome]:
         """Commits that write nothing."""
-        commit = store_module.Store.commit
 
-        def lies(_: store_module.Store, *parts: Part) -> None:
+        def lies(_: Store, *parts: Part) -> None:
             for part in parts:
                 part.done()
 
-        store_module.Store.commit = lies  # type: ignore[method-assign,assignment]
-        try:
-            return _examples(
-                folder, CONTROL_SEED, EXAMPLES, (hypothesis.Phase.generate,)
-            )
-        finally:
-            store_module.Store.commit = commit  # type: ignore[method-assign]
+        Store.commit = lies  # type: ignore[method-assign,assignment]
+        return _examples(folder, CONTROL_SEED, hypothesis.Phase.generate)
 
 
-def _examples(
-    folder: Path,
-    seed: int,
-    count: int,
-    phases: tuple[hypothesis.Phase, ...] = tuple(hypothesis.Phase),
-) -> list[Outcome]:
-    class Machine(model.FrontierMachine):
-        """A class of its own, for the seed is kept in it."""
-
-        memory = folder
-
-    hypothesis.seed(seed)(Machine)
-    before = [(module, name, getattr(module, name)) for module, name, _ in model.LIMITS]
-    for module, name, value in model.LIMITS:
-        setattr(module, name, value)
+def _examples(folder: Path, seed: int, *phases: hypothesis.Phase) -> list[Outcome]:
+    """Do so in this process, which is of no more use."""
+    model.FrontierMachine.memory = folder
+    for limit in model.LIMITS:
+        setattr(*limit)
+    options = hypothesis.settings(
+        model.OPTIONS,
+        max_examples=EXAMPLES,
+        phases=phases,
+        database=None,
+        print_blob=False,
+    )
+    machine = hypothesis.seed(seed)(model.FrontierMachine)
     try:
-        run_state_machine_as_test(
-            Machine,
-            settings=hypothesis.settings(
-                model.OPTIONS,
-                max_examples=count,
-                phases=phases,
-                database=None,
-                print_blob=False,
-            ),
-        )
+        run_state_machine_as_test(machine, settings=options)
     except Exception:  # noqa: BLE001 - any error of the machine or the frontier
         return [silently_wrong(traceback.format_exc()[-2000:])]
-    finally:
-        for module, name, value in before:
-            setattr(module, name, value)
-    return [OK] * count
+    return [OK] * EXAMPLES

@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 
 import strace
-from child import in_child
+from child import each_caught, in_child
 from disk import STRACE_OPTIONS, TRACE, Disk
-from trial import CONTROL_SEED, Fault, Outcome, crashed, each_caught
+from trial import CONTROL_SEED, Fault, Outcome, crashed
 from worker import recovered, without_sync, without_sync_of_feeds
 from world import Report, World, judge
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from child import each_caught
 from support.owners_model import trial as crawled
-from support.owners_model import without
 from support.redis_server import RedisServer
-from support.taken_out import FENCE, INBOX, STEP
-from trial import OK, Fault, Outcome, crashed, each_caught, lost, silently_wrong
+from support.taken_out import FENCE, INBOX, STEP, script_without
+from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
+
+from bloomdupe.store.redis import owner
 
 CRAWLS = 15
 """Crawls of a case."""
@@ -36,17 +38,16 @@ class SharedKills(Fault):
     def control(self, folder: Path) -> list[Outcome]:
         """No fence, no step, no digest of the inbox."""
 
-        def played(checks: tuple[str, ...]) -> Callable[[Path], list[Outcome]]:
+        def without(*checks: str) -> Callable[[Path], list[Outcome]]:
             def control(place: Path) -> list[Outcome]:
-                with RedisServer(place / "redis") as server, without(*checks):
-                    for seed in range(CONTROL_CRAWLS):
-                        if (outcome := _judged(server, seed)) != OK:
-                            return [outcome]
-                return [OK]
+                owner.COMMIT = script_without(*checks)
+                with RedisServer(place / "redis") as server:
+                    tried = (_judged(server, seed) for seed in range(CONTROL_CRAWLS))
+                    return [next((one for one in tried if one != OK), OK)]
 
             return control
 
-        return each_caught(folder, *map(played, (FENCE, STEP, INBOX)))
+        return each_caught(folder, without(*FENCE), without(*STEP), without(*INBOX))
 
 
 def _judged(server: RedisServer, seed: int) -> Outcome:

@@ -14,13 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from child import each_caught
 from crawls import Stop
 from judging import Verdict, expected, stopped, undisturbed
 from stock import Model
 from support.engines import Redis
 from support.redis_server import RedisServer
 from table import Idiom, load
-from trial import OK, Fault, Outcome, crashed, each_caught, lost, silently_wrong
+from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 
 STRIDE = 96
 """A case tries every so many-th point of an idiom."""

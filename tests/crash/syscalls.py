@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import strace
+from child import each_caught
 from job import REFUSED
-from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, each_caught, silently_wrong
+from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, silently_wrong
 from worker import Worker, recovered
 from world import Report, World
 

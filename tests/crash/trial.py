@@ -9,7 +9,6 @@ from __future__ import annotations
 import abc
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -76,24 +75,6 @@ def outcome_of(verdict: Compared) -> Outcome:
 
 CONTROL_SEED = 1
 """Of the chance in all controls: each is caught every time, and not by chance."""
-
-
-def each_caught(
-    folder: Path, *controls: Callable[[Path], list[Outcome]]
-) -> list[Outcome]:
-    """Return the outcomes of controls, each of which must be caught; else none is bad.
-
-    Each is given a folder of its own.
-    """
-    found: list[Outcome] = []
-    for number, control in enumerate(controls):
-        place = folder / f"control{number}"
-        place.mkdir(parents=True)
-        outcomes = control(place)
-        if all(outcome.verdict == "ok" for outcome in outcomes):
-            return [OK]
-        found += outcomes
-    return found
 
 
 class Fault(abc.ABC):

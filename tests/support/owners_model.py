@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,14 +20,12 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters
 from bloomdupe.frontier.held_frontier import HeldFrontier
 from bloomdupe.frontier.sent_request import partition_of
-from bloomdupe.store.redis import owner as module
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.store import Part
-from support.taken_out import script_without
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.store.redis.crawl_reader import Sample
@@ -285,16 +282,6 @@ class Worker:
         if self.rng.random() < 0.05 and (staying := self.frontier.staying()):
             self.frontier.give(self.rng.choice(staying))
         return samples[0].finished
-
-
-@contextmanager
-def without(*checks: str) -> Iterator[None]:
-    """Leave out the lines of the script of a commit that hold these checks."""
-    whole, module.COMMIT = module.COMMIT, script_without(*checks)
-    try:
-        yield
-    finally:
-        module.COMMIT = whole
 
 
 def trial(server: RedisServer, seed: int) -> Outcome:
