@@ -11,7 +11,7 @@ import os
 import random
 import resource
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -105,6 +105,7 @@ def small_disk(place: Path, kilobytes: int) -> Iterator[None]:
 
 
 def make_room(place: Path) -> None:
+    subprocess.run(["sync"], check=True)
     subprocess.run(["mount", "-o", "remount,size=100m", str(place)], check=True)
 
 
@@ -180,13 +181,8 @@ def _created(disk: Path, kilobytes: int, seed: int) -> Outcome:
     with small_disk(disk, kilobytes):
         if rng.random() < 0.5:
             path.parent.mkdir()
-        outcome = in_child(lambda: _use_in_no_room(path))
-        if outcome != OK:
-            return outcome.at(f"{kilobytes} kB")
-        subprocess.run(["sync"], check=True)
-        make_room(disk)
-        outcome = in_child(lambda: _use_with_room(path))
-    return outcome.at(f"{kilobytes} kB, then more")
+        outcome = _used(path, lambda: make_room(disk))
+    return outcome.at(f"{kilobytes} kB")
 
 
 def _opened_without_room(folder: Path) -> list[Outcome]:
@@ -202,12 +198,18 @@ def _opened_without_room(folder: Path) -> list[Outcome]:
                     file.unlink()
             free = os.statvfs(disk).f_bavail
             (disk / "filling").write_bytes(bytes((free - blocks) * 4096))
-            outcome = in_child(lambda: _use_in_no_room(path))
-            if outcome == OK:
-                (disk / "filling").unlink()
-                outcome = in_child(lambda: _use_with_room(path))
+            outcome = _used(path, (disk / "filling").unlink)
         outcomes.append(outcome.at(f"opened with {blocks} blocks free"))
     return outcomes
+
+
+def _used(path: Path, make_room: Callable[[], None]) -> Outcome:
+    """Use a store where there is no room, and then with room."""
+    outcome = in_child(lambda: _use_in_no_room(path))
+    if outcome != OK:
+        return outcome
+    make_room()
+    return in_child(lambda: _use_with_room(path)).at("then with room")
 
 
 def _use_in_no_room(path: Path) -> Outcome:

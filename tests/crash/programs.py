@@ -201,26 +201,20 @@ def some_children(making: Making, page: str, count: int = 4) -> list[Step]:
     return [making.child(page) for _ in range(count)]
 
 
-def children(by: str) -> Callable[[Making], None]:
-    def make(making: Making) -> None:
-        """Have several children for the own page, distinguished in one way."""
-        for body in making.some():
-            making.put(body, *(making.child(body, by) for _ in range(3)))
-            making.put(body, ["pause"])
-
-    return make
+def children(making: Making, by: str) -> None:
+    """Have several children for the own page, distinguished in one way."""
+    for body in making.some():
+        making.put(body, *(making.child(body, by) for _ in range(3)))
+        making.put(body, ["pause"])
 
 
-def links_with(**options: Any) -> Callable[[Making], None]:
-    def make(making: Making) -> None:
-        """Have options of all links to a third of the pages."""
-        pages = sorted({page for page, _ in making.links})
-        chosen = making.rng.sample(pages, len(pages) // 3)
-        for page, some in making.links:
-            if page in chosen:
-                some.update(options)
-
-    return make
+def links_with(making: Making, callback: str) -> None:
+    """Have a callback of all links to a third of the pages."""
+    pages = sorted({page for page, _ in making.links})
+    chosen = making.rng.sample(pages, len(pages) // 3)
+    for page, options in making.links:
+        if page in chosen:
+            options["callback"] = callback
 
 
 def priorities(making: Making) -> None:
@@ -269,28 +263,22 @@ def far(making: Making) -> None:
     making.lead_to(f"to {making.far[0]}", f"to {apart}")
 
 
-def some_are(kind: str) -> Callable[[Making], None]:
-    def make(making: Making) -> None:
-        for page in making.some():
-            making.pages[page] = kind
-        making.lead_to(kind)
-
-    return make
+def some_are(making: Making, kind: str) -> None:
+    for page in making.some():
+        making.pages[page] = kind
+    making.lead_to(kind)
 
 
-def fails(kind: str) -> Callable[[Making], None]:
-    def make(making: Making) -> None:
-        """Have pages that fail, with an errback that yields."""
-        for _ in range(PLACES):
-            page = making.page(kind)
-            making.bodies[f"{page}!"] = [
-                ["item", "failed"],
-                making.link(making.some(1)[0]),
-                making.child(making.page("ok")),
-            ]
-            making.put(making.some(1)[0], making.link(page))
-
-    return make
+def fails(making: Making, kind: str) -> None:
+    """Have pages that fail, with an errback that yields."""
+    for _ in range(PLACES):
+        page = making.page(kind)
+        making.bodies[f"{page}!"] = [
+            ["item", "failed"],
+            making.link(making.some(1)[0]),
+            making.child(making.page("ok")),
+        ]
+        making.put(making.some(1)[0], making.link(page))
 
 
 def idle(making: Making) -> None:
@@ -325,13 +313,6 @@ def raises(making: Making) -> None:
     making.bodies[body].append(["raise"])
 
 
-def limit(name: str, value: int) -> Callable[[Making], None]:
-    def make(making: Making) -> None:
-        making.limits[f"CLOSESPIDER_{name}"] = value
-
-    return make
-
-
 def media(making: Making) -> None:
     making.uses.append("media")
     shared = making.page("ok")
@@ -339,22 +320,18 @@ def media(making: Making) -> None:
         making.put(body, ["files", [shared, making.page("ok")]])
 
 
-def uses(name: str) -> Callable[[Making], None]:
-    return lambda making: making.uses.append(name)
-
-
 FEATURES: dict[str, Callable[[Making], None]] = {
     # First, so that they find no other pages than the tree's.
     "far pages": far,
-    "flaky pages": some_are("flaky"),
-    "cut answers": some_are("cut"),
-    "soft retries": some_are("soft"),
-    "children by arguments": children("kwargs"),
-    "children by meta": children("meta"),
-    "children by headers": children("header"),
-    "children by cookies": children("cookie"),
-    "children by nested arguments": children("nested"),
-    "children by query": children("query"),
+    "flaky pages": lambda m: some_are(m, "flaky"),
+    "cut answers": lambda m: some_are(m, "cut"),
+    "soft retries": lambda m: some_are(m, "soft"),
+    "children by arguments": lambda m: children(m, "kwargs"),
+    "children by meta": lambda m: children(m, "meta"),
+    "children by headers": lambda m: children(m, "header"),
+    "children by cookies": lambda m: children(m, "cookie"),
+    "children by nested arguments": lambda m: children(m, "nested"),
+    "children by query": lambda m: children(m, "query"),
     "another order": put(
         lambda m, body: [
             ["shuffled", [*some_children(m, body), ["item", "s"]]],
@@ -368,8 +345,8 @@ FEATURES: dict[str, Callable[[Making], None]] = {
     "yielded twice": put(lambda m, _: [m.child(m.page("ok"), twice=True)]),
     "redirects": redirects,
     "redirect to itself": put(lambda m, _: [m.child(m.page("own"))]),
-    "errbacks": fails("gone"),
-    "given up": fails("broken"),
+    "errbacks": lambda m: fails(m, "gone"),
+    "given up": lambda m: fails(m, "broken"),
     "inline downloads": put(lambda m, _: [["inline", m.page("ok")]]),
     "pauses": put(lambda *_: [["pause"]], 4),
     "start items": at_start(lambda _, number: [["item", number]], 3),
@@ -381,21 +358,21 @@ FEATURES: dict[str, Callable[[Making], None]] = {
     "login": login,
     "delays": delays,
     "CloseSpider": closes,
-    "page count": limit("PAGECOUNT", 8),
-    "item count": limit("ITEMCOUNT", 8),
+    "page count": lambda m: m.limits.update(CLOSESPIDER_PAGECOUNT=8),
+    "item count": lambda m: m.limits.update(CLOSESPIDER_ITEMCOUNT=8),
     "raises": raises,
     "media": media,
-    "backoff": uses("backoff"),
-    "batches": uses("batches"),
-    "one by one": uses("one by one"),
-    "limits per slot": uses("slots"),
-    "pipeline waits": uses("waits"),
-    "pipeline drops": uses("drops"),
-    "pipeline fails": uses("fails"),
+    "backoff": lambda m: m.uses.append("backoff"),
+    "batches": lambda m: m.uses.append("batches"),
+    "one by one": lambda m: m.uses.append("one by one"),
+    "limits per slot": lambda m: m.uses.append("slots"),
+    "pipeline waits": lambda m: m.uses.append("waits"),
+    "pipeline drops": lambda m: m.uses.append("drops"),
+    "pipeline fails": lambda m: m.uses.append("fails"),
     # Last, so that they change links of all kinds.
-    "lambdas": links_with(callback="lambda"),
-    "partials": links_with(callback="partial"),
-    "closures": links_with(callback="closure"),
+    "lambdas": lambda m: links_with(m, "lambda"),
+    "partials": lambda m: links_with(m, "partial"),
+    "closures": lambda m: links_with(m, "closure"),
     "callbacks": callbacks,
     "priorities": priorities,
 }

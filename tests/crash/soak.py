@@ -7,7 +7,6 @@ A case that fails is kept in ``--keep``, with the command that repeats it.
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
 import random
 import shutil
@@ -44,11 +43,8 @@ from trial import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import TypeAlias
 
     from trial import Fault, Outcome
-
-    Plan: TypeAlias = "Iterator[tuple[Tally, int, bool]]"
 
 EVERY_FAULT: tuple[Fault, ...] = (
     SystemCalls(),
@@ -72,6 +68,9 @@ EVERY_FAULT: tuple[Fault, ...] = (
 SECONDS_A_CASE = 1800.0
 """After which a case counts as hung."""
 VERDICTS = ("lost", "silently wrong", "crashed")
+MISSED = "NOT CAUGHT"
+JOBS = 2 * (os.cpu_count() or 1)
+"""Cases at a time: most of a trial is waiting."""
 
 
 @dataclass
@@ -79,10 +78,10 @@ class Tally:
     """The results of the trials of one class."""
 
     fault: Fault
-    skipped: str | None = None
+    skipped: str | None
+    """What this machine lacks."""
     verdicts: Counter[str] = field(default_factory=Counter)
-    control: bool | None = None
-    """Whether the control was caught; None: it has not run."""
+    control: str = "not run"
 
     @property
     def trials(self) -> int:
@@ -93,45 +92,41 @@ class Tally:
         if self.skipped is not None:
             excused = self.fault.excusable or not os.environ.get("BLOOMDUPE_TEST_ALL")
             return not excused
-        return self.trials > self.verdicts["ok"] or self.control is False
+        return self.trials > self.verdicts["ok"] or self.control == MISSED
 
     def row(self) -> list[str]:
         head = [self.fault.number, self.fault.name]
         if self.skipped is not None:
             return [*head, f"skipped: {self.skipped}", "", "", "", "", ""]
         bound = f"{3 / self.trials:.2g}" if self.trials else "-"
-        control = {None: "not run", True: "caught", False: "NOT CAUGHT"}[self.control]
         counts = [f"{self.verdicts[verdict]:,}" for verdict in VERDICTS]
-        return [*head, f"{self.trials:,}", *counts, bound, control]
+        return [*head, f"{self.trials:,}", *counts, bound, self.control]
 
 
-@dataclass(frozen=True)
 class Case:
     """A running case, in a process and a folder of its own."""
 
-    tally: Tally
-    seed: int
-    control: bool
-    folder: Path
-    child: Child
-    begun: float
-
-    @classmethod
-    def start(cls, tally: Tally, seed: int, control: bool) -> Case:
+    def __init__(self, tally: Tally, seed: int | None) -> None:
+        self.tally = tally
+        self.seed = seed
+        """None: it is the control."""
         fault = tally.fault
-        folder = Path(tempfile.mkdtemp("", f"{fault.number}-", scratch()))
-        options = {} if control else {"seed": seed}
-        method = fault.control if control else fault.run
-        child = Child(partial(method, folder, **options))
-        return cls(tally, seed, control, folder, child, time.monotonic())
+        self.folder = Path(tempfile.mkdtemp("", f"{fault.number}-", scratch()))
+        if seed is None:
+            self.child = Child(partial(fault.control, self.folder))
+        else:
+            self.child = Child(partial(fault.run, self.folder, seed))
+        self._latest = time.monotonic() + SECONDS_A_CASE
 
-    @property
-    def late(self) -> bool:
-        return time.monotonic() > self.begun + SECONDS_A_CASE
+    def has_ended(self) -> bool:
+        """Whether it has ended, or is ended now, because it hangs."""
+        if time.monotonic() > self._latest:
+            self.child.process.kill()
+            return True
+        return self.child.answer.poll()
 
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Soak:
@@ -143,17 +138,24 @@ class Soak:
         self._keep = keep
         self._under_way: list[Case] = []
 
-    @property
-    def active(self) -> list[Tally]:
-        return [tally for tally in self.tallies if tally.skipped is None]
-
-    def run(self, cases: Plan) -> None:
-        """Run cases: class, seed, whether it is the control."""
+    def run(self, seed: int, cases: int = 0) -> None:
+        """Run so many cases of each class; or the controls, and CI's share of cases."""
         forks()  # so that all cases share the servers
-        for case in cases:
-            self._under_way.append(Case.start(*case))
+        for case in self._plan(seed, cases):
+            self._under_way.append(Case(*case))
             self._collect(self._jobs - 1)
         self._collect(0)
+
+    def _plan(self, seed: int, cases: int) -> Iterator[tuple[Tally, int | None]]:
+        """Yield classes and seeds, class by class in turn."""
+        active = [tally for tally in self.tallies if tally.skipped is None]
+        if not cases:
+            yield from ((tally, None) for tally in active)
+        most = max((tally.fault.cases for tally in active), default=0)
+        for number in range(cases or most):
+            for tally in active:
+                if number < (cases or tally.fault.cases):
+                    yield tally, seed + number
 
     def stop(self) -> None:
         """End the running cases; they do not count."""
@@ -161,30 +163,25 @@ class Soak:
             case.child.process.terminate()
         for case in self._under_way:
             case.child.process.join()
-            shutil.rmtree(case.folder, ignore_errors=True)
+            case.remove()
 
     def _collect(self, left: int) -> None:
         """Take the outcomes of cases that end, until so many are left."""
         while len(self._under_way) > left:
-            ready = wait([case.child.answer for case in self._under_way], timeout=1.0)
-            for case in [*self._under_way]:
-                if case.late:
-                    case.child.process.kill()
-                elif case.child.answer not in ready:
-                    continue
+            wait([case.child.answer for case in self._under_way], timeout=1.0)
+            for case in [one for one in self._under_way if one.has_ended()]:
                 self._under_way.remove(case)
                 self._take(case, case.child.outcomes())
+                case.remove()
 
     def _take(self, case: Case, outcomes: list[Outcome]) -> None:
-        tally = case.tally
         bad = [outcome for outcome in outcomes if outcome.verdict != "ok"]
-        if case.control:
-            tally.control = bool(bad) or bool(tally.control)
-        else:
-            tally.verdicts.update(outcome.verdict for outcome in outcomes)
-            if bad:
-                self._keep_case(case, bad)
-        shutil.rmtree(case.folder, ignore_errors=True)
+        if case.seed is None:
+            case.tally.control = "caught" if bad else MISSED
+            return
+        case.tally.verdicts.update(outcome.verdict for outcome in outcomes)
+        if bad:
+            self._keep_case(case, bad)
 
     def _keep_case(self, case: Case, bad: list[Outcome]) -> None:
         number = case.tally.fault.number
@@ -201,26 +198,18 @@ class Soak:
         print("\n".join(lines), file=sys.stderr, flush=True)
 
 
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def _not_files(folder: str, names: list[str]) -> list[str]:
     """Leave out sockets, pipes and devices."""
-    paths = {name: Path(folder, name) for name in names}
+    paths = [Path(folder, name) for name in names]
     return [
-        name
-        for name, path in paths.items()
+        path.name
+        for path in paths
         if not (path.is_file() or path.is_dir() or path.is_symlink())
     ]
-
-
-def plan(soak: Soak, seed: int, cases: int = 0) -> Plan:
-    """So many cases of each class, in turn; or the controls and CI's share of cases."""
-    for tally in () if cases else soak.active:
-        yield tally, seed, True
-    for number in itertools.count():
-        wanting = [one for one in soak.active if number < (cases or one.fault.cases)]
-        if not wanting:
-            return
-        for tally in wanting:
-            yield tally, seed + number, False
 
 
 def table(tallies: list[Tally]) -> str:
@@ -241,7 +230,7 @@ def main() -> int:
     )
     parser.add_argument("--only", metavar="F2,F3", help="only these classes")
     parser.add_argument("--seed", type=int, help="of the first case (default: random)")
-    parser.add_argument("--jobs", type=int, default=2, help="cases at a time (2)")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="cases at a time")
     parser.add_argument(
         "--keep", type=Path, default=Path("crash-cases"), help="where failures go"
     )
@@ -258,7 +247,7 @@ def main() -> int:
     print(f"seed {seed}", file=sys.stderr, flush=True)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        soak.run(plan(soak, seed, options.cases))
+        soak.run(seed, options.cases)
     except KeyboardInterrupt:
         soak.stop()
         print("interrupted: this is what there is so far", file=sys.stderr)

@@ -38,79 +38,81 @@ IN_MEMORY = {"callback": "closure"}
 """Of a request that cannot be stored."""
 START_IN_MEMORY: list[Step] = [["ask", "p0", IN_MEMORY]]
 
-EVERY_ORDER = Found(
-    "children distinguished by meta, in another order in each run",
-    {"p0": "ok"},
-    {
-        "start": START,
-        "p0": [["shuffled", [child(f"x{n}", by="meta") for n in range(4)]], ITEM],
-        **{f"x{n}": [ITEM] for n in range(4)},
-    },
-    (Stop(point="here p0 0 2"), Stop(point="here p0 0 3")),
-)
-LINK_AFTER_CHILD = Found(
-    "a link to the page of a child with another callback",
-    {"p0": "ok", "p1": "ok"},
-    {
-        "start": START,
-        "p0": [child("x0", "p1"), ["ask", "p1", {}]],
-        "p1": [ITEM],
-        "x0": [ITEM],
-    },
-)
-LINK_AFTER_CHILD_IN_MEMORY = Found(
-    "a link to the page of a child in memory",
-    {"p0": "ok", "p1": "ok"},
-    {
-        "start": START,
-        "p0": [child("x0", "p1", **IN_MEMORY), ["ask", "p1", {}]],
-        "p1": [ITEM],
-        "x0": [ITEM],
-    },
-)
-LINK_TO_A_RETRIED_START = Found(
-    "a link back to a start page that was retried",
-    {"p0": "soft"},
-    {
-        "start": START,
-        "p0": [child("x0"), ITEM],
-        "x0": [ITEM, ["ask", "p0", {}]],
-    },
-)
-CHILD_OF_A_START_IN_MEMORY = Found(
-    "a start request in memory has a child with dont_filter",
-    {"p0": "ok"},
-    {
-        "start": START_IN_MEMORY,
-        "p0": [child("x0"), ["pause"], ITEM],
-        "x0": [ITEM],
-    },
-    (Stop(point="here p0 2"),),
-)
-HELD_BESIDE_A_PART = Found(
-    "a request takes the place of a page that leads to a request in memory",
-    {"p0": "ok", "p1": "ok"},
-    {
-        "start": START,
-        "p0": [["ask", "p1", IN_MEMORY], ITEM, child("x0", by="meta")],
-        "p1": [ITEM],
-        "x0": [ITEM],
-    },
-)
-LINK_BESIDE_ONE_IN_MEMORY = Found(
-    "a link to a page to which a request in memory leads, too",
-    {"p0": "ok", "p1": "ok", "ok0": "ok"},
-    {
-        "start": START,
-        "p0": [["ask", "p1", IN_MEMORY], ["inline", "ok0"], ["ask", "p1", {}]],
-        "p1": [ITEM],
-    },
-)
-CLOSED_IN_MEMORY = Found(
-    "CloseSpider in the callback of a start request in memory",
-    {"p0": "ok"},
-    {"start": START_IN_MEMORY, "p0": [ITEM, ["close"], ["item", "b"]]},
-)
+FOUND = [
+    Found(
+        "children distinguished by meta, in another order in each run",
+        {"p0": "ok"},
+        {
+            "start": START,
+            "p0": [["shuffled", [child(f"x{n}", by="meta") for n in range(4)]], ITEM],
+            **{f"x{n}": [ITEM] for n in range(4)},
+        },
+        (Stop(point="here p0 0 2"), Stop(point="here p0 0 3")),
+    ),
+    Found(
+        "a link to the page of a child with another callback",
+        {"p0": "ok", "p1": "ok"},
+        {
+            "start": START,
+            "p0": [child("x0", "p1"), ["ask", "p1", {}]],
+            "p1": [ITEM],
+            "x0": [ITEM],
+        },
+    ),
+    Found(
+        "a link to the page of a child in memory",
+        {"p0": "ok", "p1": "ok"},
+        {
+            "start": START,
+            "p0": [child("x0", "p1", **IN_MEMORY), ["ask", "p1", {}]],
+            "p1": [ITEM],
+            "x0": [ITEM],
+        },
+    ),
+    Found(
+        "a link back to a start page that was retried",
+        {"p0": "soft"},
+        {
+            "start": START,
+            "p0": [child("x0"), ITEM],
+            "x0": [ITEM, ["ask", "p0", {}]],
+        },
+    ),
+    Found(
+        "a start request in memory has a child with dont_filter",
+        {"p0": "ok"},
+        {
+            "start": START_IN_MEMORY,
+            "p0": [child("x0"), ["pause"], ITEM],
+            "x0": [ITEM],
+        },
+        (Stop(point="here p0 2"),),
+    ),
+    Found(
+        "a request takes the place of a page that leads to a request in memory",
+        {"p0": "ok", "p1": "ok"},
+        {
+            "start": START,
+            "p0": [["ask", "p1", IN_MEMORY], ITEM, child("x0", by="meta")],
+            "p1": [ITEM],
+            "x0": [ITEM],
+        },
+    ),
+    Found(
+        "a link to a page to which a request in memory leads, too",
+        {"p0": "ok", "p1": "ok", "ok0": "ok"},
+        {
+            "start": START,
+            "p0": [["ask", "p1", IN_MEMORY], ["inline", "ok0"], ["ask", "p1", {}]],
+            "p1": [ITEM],
+        },
+    ),
+    Found(
+        "CloseSpider in the callback of a start request in memory",
+        {"p0": "ok"},
+        {"start": START_IN_MEMORY, "p0": [ITEM, ["close"], ["item", "b"]]},
+    ),
+]
 
 
 @pytest.mark.parametrize(
@@ -122,16 +124,7 @@ CLOSED_IN_MEMORY = Found(
 )
 @pytest.mark.parametrize(
     "found",
-    [
-        EVERY_ORDER,
-        LINK_AFTER_CHILD,
-        LINK_AFTER_CHILD_IN_MEMORY,
-        LINK_TO_A_RETRIED_START,
-        CHILD_OF_A_START_IN_MEMORY,
-        HELD_BESIDE_A_PART,
-        LINK_BESIDE_ONE_IN_MEMORY,
-        CLOSED_IN_MEMORY,
-    ],
+    FOUND,
     ids=lambda found: found.name,
 )
 def test_a_program_that_has_failed(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from soak import Soak, plan, table
+from soak import Soak, table
 from trial import OK, Fault, Outcome, lost
 
 
@@ -56,7 +56,7 @@ def test_the_soak_counts_trials_and_keeps_those_that_fail(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     soak = Soak([Fake(run, control)], 2, tmp_path)
-    soak.run(plan(soak, 7))
+    soak.run(7)
     assert soak.tallies[0].failed == failed
     assert f"a fault of our own | {row} |" in table(soak.tallies)
     kept = {place.name: [*place.iterdir()] for place in tmp_path.iterdir()}

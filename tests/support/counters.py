@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
-
-from typing_extensions import Self
 
 Value = TypeVar("Value")
 
@@ -21,16 +19,10 @@ class PerRun(Generic[Value]):
         self._first = first
         self._values: WeakKeyDictionary[Any, Value] = WeakKeyDictionary()
 
-    @overload
-    def __get__(self, owner: None, class_: type) -> Self: ...
-
-    @overload
-    def __get__(self, owner: object, class_: type) -> Value: ...
-
-    def __get__(self, owner: object | None, class_: type) -> Self | Value:
+    def __get__(self, owner: object, class_: type) -> Value:
         """Return the value of this run."""
         if owner is None:
-            return self
+            return self  # type: ignore[return-value] # bloomdupe looks at the class
         return self._values.setdefault(owner, copy(self._first))
 
     def __set__(self, owner: object, value: Value) -> None:

@@ -113,14 +113,7 @@ class Process(Child):
 
     def until_requested(self, what: str | int) -> None:
         """Wait until a path, or so many pages of this run, were asked for."""
-
-        def asked() -> bool:
-            log = self._crawl.site.log[self._first :]
-            if isinstance(what, int):
-                return len(log) >= what
-            return any(visit.path == what for visit in log)
-
-        self.until(asked)
+        self.until(lambda: self._crawl.site.was_requested(what, self._first))
 
     def until_logged(self, words: str) -> None:
         self.until(lambda: words in self.log)

@@ -191,10 +191,12 @@ class Site:
 
     def until_requested(self, what: str | int) -> None:
         """Wait until a path, or so many pages in all, were asked for."""
-        if isinstance(what, int):
-            self.until(lambda: len(self.log) >= what)
-        else:
-            self.until(lambda: what in self.requested)
+        self.until(lambda: self.was_requested(what))
+
+    def was_requested(self, what: str | int, since: int = 0) -> bool:
+        """Whether they were asked for after so many other pages."""
+        asked = self.requested[since:]
+        return len(asked) >= what if isinstance(what, int) else what in asked
 
     # For crawls
 

@@ -9,6 +9,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe.crawl.ending import Stopping
+from bloomdupe.crawl.engines import crawl_engine
+from bloomdupe.crawl.starting import Starting, StartVerdict
+from bloomdupe.feeds.delivery import Target
+from bloomdupe.feeds.exporter import FeedExporter
+from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
@@ -25,8 +32,6 @@ inboxes."""
 
 def consuming_while_preparing() -> None:
     """Let feeds forget their lines before the checkpoint of these is durable."""
-    from bloomdupe.feeds.exporter import FeedExporter
-
     prepare = FeedExporter.prepare
 
     def wrong(self: FeedExporter, lines: Iterable[tuple[int, bytes]]) -> Part:
@@ -41,15 +46,11 @@ def consuming_while_preparing() -> None:
 
 def stopping_on_failure() -> None:
     """Take a failed checkpoint for a good one, and go on."""
-    from bloomdupe.crawl.ending import Stopping
-
     Stopping.fail = lambda *_: None  # type: ignore[method-assign]
 
 
 def remembering_starts() -> None:
     """Schedule start requests whenever ``start()`` yields them."""
-    from bloomdupe.crawl.starting import Starting, StartVerdict
-
     Starting.judge = lambda *_, **__: StartVerdict(  # type: ignore[method-assign]
         skip=False, forced=True
     )
@@ -57,8 +58,6 @@ def remembering_starts() -> None:
 
 def waiting_for_pages() -> None:
     """Let each request be durable at once, though its page is not acknowledged."""
-    from bloomdupe.frontier.frontier import Frontier
-
     push = Frontier.push
 
     def wrong(*arguments: Any, **options: Any) -> Any:
@@ -70,22 +69,16 @@ def waiting_for_pages() -> None:
 
 def reading_values() -> None:
     """Let each plain request in memory count before its page."""
-    from bloomdupe.crawl.engines import crawl_engine
-
     crawl_engine.stands_alone = lambda *_: True  # type: ignore[attr-defined]
 
 
 def keeping_cookies() -> None:
     """Leave the cookies out of the checkpoints."""
-    from bloomdupe.inside_scrapy.cookie_jars import CookieJars
-
     CookieJars.of = lambda *_: None  # type: ignore[method-assign]
 
 
 def closing_files() -> None:
     """Keep every output file open, as long as the process lives."""
-    from bloomdupe.feeds.delivery import Target
-
     opened = Target.open
 
     def kept_open(self: Target, spider: Any) -> Any:

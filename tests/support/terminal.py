@@ -13,6 +13,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Callable
 
 from support.waiting import DEADLINE
 
@@ -41,24 +42,22 @@ class Terminal:
         self.shown = ""
 
     def wait_for(self, text: str) -> None:
-        deadline = time.monotonic() + DEADLINE
-        while text not in COLOUR.sub("", self.shown):
-            assert time.monotonic() < deadline, self.shown
-            self._read()
+        self._read_until(lambda: text in COLOUR.sub("", self.shown))
 
-    def _read(self) -> None:
-        if select.select([self._end], [], [], 0.1)[0]:
-            self.shown += self._decoder.decode(os.read(self._end, 1 << 16))
+    def _read_until(self, condition: Callable[[], object]) -> None:
+        """Read its output until something holds; unread, it would make it wait."""
+        deadline = time.monotonic() + DEADLINE
+        while not condition():
+            assert time.monotonic() < deadline, self.shown
+            if select.select([self._end], [], [], 0.1)[0]:
+                self.shown += self._decoder.decode(os.read(self._end, 1 << 16))
 
     def press(self, key: str) -> None:
         os.write(self._end, key.encode())
 
     def end(self) -> int:
-        """Wait for its end; its output is read until then, or it would wait, too."""
-        deadline = time.monotonic() + DEADLINE
-        while self.process.poll() is None:
-            assert time.monotonic() < deadline, self.shown
-            self._read()
+        """Wait for its end."""
+        self._read_until(lambda: self.process.poll() is not None)
         assert termios.tcgetattr(self._other) == self._before
         os.close(self._end)
         os.close(self._other)
