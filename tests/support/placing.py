@@ -7,9 +7,9 @@ point is passed twice: right before the step of its name, and right after.
 from __future__ import annotations
 
 import atexit
-import functools
 import os
 import time
+from functools import partial, wraps
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
@@ -44,23 +44,124 @@ FILES = ("pwrite", "truncate", "ftruncate", "fsync", "fdatasync", "rename", "rep
 
 def install() -> None:
     """Put the points in place, if the environment asks for them."""
-    points = stops.use()
-    _install_commit(points)
-    _install_end(points)
-    for owner, method, label in (
-        ("bloomdupe.crawl.added_requests:AddedRequests", "step", "take up"),
-        ("bloomdupe.store.inbox:Inbox", "remove", "empty the inbox"),
-        # All writes are durable by then, as the last commit shows.
-        ("bloomdupe.crawl.progress.rounds:Run", "end", "note the end"),
-    ):
-        around = functools.partial(points.around, label, raises=False)
-        _wrap(resolve_name(owner), method, lambda call, *_, do=around: do(call))
-    for name in filter(functools.partial(hasattr, os), FILES):
-        _wrap(os, name, functools.partial(_changed, points, name))
-    for owner, method in PREPARE:
-        name = owner.partition(":")[2]
-        _wrap(resolve_name(owner), method, functools.partial(_prepared, points, name))
-    _wrap(Checkpoint, "_parts_with", functools.partial(_with_participants, points))
+    Placing(stops.use()).install()
+
+
+class Placing:
+    """Puts points around what is done by functions and methods."""
+
+    def __init__(self, points: Points) -> None:
+        self._points = points
+
+    def install(self) -> None:
+        self._install_commits()
+        _wrap(FrontierScheduler, "close", self._close)
+        atexit.register(self._points.reach, "before exit", raises=False)
+        for owner, method, label in (
+            ("bloomdupe.crawl.added_requests:AddedRequests", "step", "take up"),
+            ("bloomdupe.store.inbox:Inbox", "remove", "empty the inbox"),
+            # All writes are durable by then, as the last commit shows.
+            ("bloomdupe.crawl.progress.rounds:Run", "end", "note the end"),
+        ):
+            around = partial(self._points.around, label, raises=False)
+            _wrap(resolve_name(owner), method, lambda call, *_, do=around: do(call))
+        for name in filter(partial(hasattr, os), FILES):
+            _wrap(os, name, partial(self._change, name))
+        for owner, method in PREPARE:
+            name = owner.partition(":")[2]
+            _wrap(resolve_name(owner), method, partial(self._prepare, name))
+        _wrap(Checkpoint, "_parts_with", self._enter_participants)
+
+    def _install_commits(self) -> None:
+        begin = LmdbStore.begin
+
+        def watched(store: LmdbStore, *parts: Part) -> Commit:
+            return self._begin(store.path, [parts], lambda some: begin(store, *some[0]))
+
+        LmdbStore.begin = watched  # type: ignore[assignment,method-assign]
+        if find_spec("redis") is None:
+            return
+        from bloomdupe.store.redis.owner import PartitionOwner
+
+        begin_there = PartitionOwner.begin
+
+        def watched_there(owner: Any, parts: Any, **options: Any) -> Commit:
+            stores = [store for store, some in parts.items() if some]
+            if not stores:  # only a heartbeat
+                return begin_there(owner, parts, **options)
+
+            def begin(some: list[list[Any]]) -> Commit:
+                watched = {**parts, **dict(zip(stores, some, strict=True))}
+                return begin_there(owner, watched, **options)
+
+            return self._begin(stores[0].path, [parts[one] for one in stores], begin)
+
+        PartitionOwner.begin = watched_there  # type: ignore[assignment,method-assign]
+
+    def _begin(
+        self,
+        path: Path,
+        parts: Sequence[Sequence[Part]],
+        begin: Callable[[list[list[Any]]], Commit],
+    ) -> Commit:
+        """Begin a commit with parts for each of some stores, between two points."""
+        points = self._points
+        # One that holds a part of the lines, and nothing else, acknowledges no request.
+        complete = any(_module_of(part) == PARTITION for some in parts for part in some)
+        points.reach("before commit")
+        if complete:  # what happens from here on belongs to the next one
+            points.tell("commit", path, time.monotonic())
+        commit = begin([[WatchedPart(points, part) for part in some] for some in parts])
+        done = commit.done
+
+        def watched() -> None:
+            done()
+            if complete:
+                points.commits += 1
+                points.tell("committed", path)
+            points.reach("after commit")
+
+        commit.done = watched  # type: ignore[method-assign]
+        return commit
+
+    def _close(
+        self, call: Callable[[], Any], scheduler: FrontierScheduler, *_: Any
+    ) -> Any:
+        """Have points where the last checkpoint is made."""
+        session = scheduler._session
+        result = self._points.around("close", call, raises=False)
+        if session is not None and isinstance(session.engine, CrawlEngine):
+            store = session.engine.frontier.store
+            if store is not None:
+                self._points.tell("closed", store.path)
+        return result
+
+    def _change(self, name: str, call: Callable[[], Any], file: Any, *_: Any) -> Any:
+        """Change a file between two points, which name it without its folder."""
+        path = Path("/proc/self/fd", str(file)) if isinstance(file, int) else Path(file)
+        place = path.readlink() if isinstance(file, int) else path
+        return self._points.around(f"{name} {place.name}", call, system=True)
+
+    def _prepare(self, name: str, prepare: Callable[[], Part], *_: object) -> Part:
+        """Prepare a part between two points; it is done between two other points."""
+        part: Part = self._points.around(f"prepare {name}", prepare)
+        done = part.done
+
+        @wraps(done)  # its module tells who has prepared the part
+        def watched() -> None:
+            self._points.around(f"done {name}", done)
+
+        part.done = watched
+        return part
+
+    def _enter_participants(
+        self, call: Callable[[], Any], checkpoint: Checkpoint, *_: object
+    ) -> Any:
+        """Have points around the participants that have entered themselves."""
+        for one in checkpoint.participants:
+            if "prepare" not in vars(one):
+                _wrap(one, "prepare", partial(self._prepare, type(one).__name__))
+        return call()
 
 
 def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
@@ -70,80 +171,11 @@ def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
     """
     function = getattr(owner, name)
 
-    @functools.wraps(function)
+    @wraps(function)
     def wrapped(*arguments: Any, **options: Any) -> Any:
         return around(lambda: function(*arguments, **options), *arguments)
 
     setattr(owner, name, wrapped)
-
-
-class WatchedCommit:
-    """A commit with points around it; it acks requests of the store ``acking``."""
-
-    def __init__(self, points: Points, commit: Commit, acking: Path | None) -> None:
-        self._points = points
-        self._commit = commit
-        self._acking = acking
-
-    def send(self) -> None:
-        self._commit.send()
-
-    def add(self, part: Part) -> None:
-        self._commit.add(part)
-
-    def done(self) -> None:
-        self._commit.done()
-        if self._acking is not None:
-            self._points.commits += 1
-            self._points.tell("committed", self._acking)
-        self._points.reach("after commit")
-
-
-def _install_commit(points: Points) -> None:
-    begin = LmdbStore.begin
-
-    @functools.wraps(begin)
-    def watched(self: LmdbStore, *parts: Part) -> WatchedCommit:
-        return _begun(points, self.path, [parts], lambda some: begin(self, *some[0]))
-
-    LmdbStore.begin = watched  # type: ignore[assignment,method-assign]
-    if find_spec("redis") is None:
-        return
-    from bloomdupe.store.redis.owner import PartitionOwner
-
-    begin_there = PartitionOwner.begin
-
-    @functools.wraps(begin_there)
-    def watched_there(self: Any, parts: Any, **options: Any) -> Any:
-        stores = [store for store, some in parts.items() if some]
-        if not stores:  # only a heartbeat
-            return begin_there(self, parts, **options)
-        return _begun(
-            points,
-            stores[0].path,
-            [parts[store] for store in stores],
-            lambda some: begin_there(
-                self, {**parts, **dict(zip(stores, some, strict=True))}, **options
-            ),
-        )
-
-    PartitionOwner.begin = watched_there  # type: ignore[method-assign]
-
-
-def _begun(
-    points: Points,
-    path: Path,
-    parts: Sequence[Sequence[Part]],
-    begin: Callable[[list[list[Any]]], Commit],
-) -> WatchedCommit:
-    """Begin a commit with parts for each of some stores."""
-    # One that holds a part of the lines, and nothing else, acknowledges no request.
-    complete = any(_module_of(part) == PARTITION for some in parts for part in some)
-    points.reach("before commit")
-    if complete:  # what happens from here on belongs to the next one
-        points.tell("commit", path, time.monotonic())
-    commit = begin([[WatchedPart(points, part) for part in some] for some in parts])
-    return WatchedCommit(points, commit, path if complete else None)
 
 
 def _module_of(part: Part) -> str:
@@ -165,54 +197,3 @@ class WatchedPart:
         if name == "exact":  # nothing of LMDB comes after it
             self._points.reach(f"after write {self._name}")
         return getattr(self._part, name)
-
-
-def _install_end(points: Points) -> None:
-    """Have points where the last checkpoint is made, and where the process ends."""
-
-    def close(call: Callable[[], Any], scheduler: FrontierScheduler, *_: Any) -> Any:
-        session = scheduler._session
-        result = points.around("close", call, raises=False)
-        if session is not None and isinstance(session.engine, CrawlEngine):
-            store = session.engine.frontier.store
-            if store is not None:
-                points.tell("closed", store.path)
-        return result
-
-    _wrap(FrontierScheduler, "close", close)
-    atexit.register(points.reach, "before exit", raises=False)
-
-
-def _changed(
-    points: Points, name: str, call: Callable[[], Any], file: Any, *_: Any
-) -> Any:
-    """Change a file between two points, which name it without its folder."""
-    path = Path("/proc/self/fd", str(file)) if isinstance(file, int) else Path(file)
-    place = path.readlink() if isinstance(file, int) else path
-    return points.around(f"{name} {place.name}", call, system=True)
-
-
-def _prepared(
-    points: Points, name: str, prepare: Callable[[], Part], *_: object
-) -> Part:
-    """Prepare a part between two points; it is done between two other points."""
-    part: Part = points.around(f"prepare {name}", prepare)
-    done = part.done
-
-    @functools.wraps(done)  # its module tells who has prepared the part
-    def watched() -> None:
-        points.around(f"done {name}", done)
-
-    part.done = watched
-    return part
-
-
-def _with_participants(
-    points: Points, call: Callable[[], Any], checkpoint: Checkpoint, *_: object
-) -> Any:
-    """Have points around the participants that have entered themselves."""
-    for one in checkpoint.participants:
-        if "prepare" not in vars(one):
-            watched = functools.partial(_prepared, points, type(one).__name__)
-            _wrap(one, "prepare", watched)
-    return call()
