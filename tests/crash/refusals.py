@@ -26,7 +26,7 @@ from bloomdupe.store.lmdb import open_data
 from bloomdupe.store.lmdb.environment import LmdbBatch
 from bloomdupe.store.store import Part
 
-Change: TypeAlias = Callable[[Path], None]
+Change: TypeAlias = Callable[[Path], object]
 """Of a store at a path."""
 KEYS = 500
 IDENTITY = {"spider": "here"}
@@ -51,47 +51,27 @@ def data(path: Path) -> Path:
     return path / "data.mdb"
 
 
-def cut(kept: Callable[[int], int]) -> Change:
-    """Return a change that keeps so much of the data file's bytes."""
-    return lambda path: os.truncate(data(path), kept(data(path).stat().st_size))
+def cut(path: Path, kept: Callable[[int], int]) -> None:
+    """Keep so much of the data file's bytes."""
+    os.truncate(data(path), kept(data(path).stat().st_size))
 
 
-def instead(make_it: Change, name: str = "data.mdb") -> Change:
-    """Return a change that puts something in the place of a file."""
+def instead(file: Path, make_it: Change) -> None:
+    """Put something in the place of a file."""
+    file.unlink()
+    make_it(file)
 
-    def change(path: Path) -> None:
+
+def without(path: Path, *names: str) -> None:
+    for name in names:
         (path / name).unlink()
-        make_it(path / name)
-
-    return change
 
 
-def text(content: bytes, name: str = "data.mdb") -> Change:
-    return lambda path: void((path / name).write_bytes(content))
-
-
-def void(_: object) -> None:
-    """Return nothing."""
-
-
-def without(*names: str) -> Change:
-    """Return a change that deletes files."""
-
-    def change(path: Path) -> None:
-        for name in names:
-            (path / name).unlink()
-
-    return change
-
-
-def of_another(name: str) -> Change:
-    """Return a change that takes a file of another store."""
-
-    def change(path: Path) -> None:
-        make(path.with_name("other"))
-        (path.with_name("other") / name).replace(path / name)
-
-    return change
+def of_another(path: Path, name: str) -> None:
+    """Take a file of another store."""
+    other = path.with_name("other")
+    make(other)
+    (other / name).replace(path / name)
 
 
 def younger_self(path: Path) -> None:
@@ -108,41 +88,29 @@ def symbolic_link(path: Path) -> None:
     data(path).symlink_to(path.with_name("elsewhere.mdb"))
 
 
-def foreign_lmdb(version: int) -> Change:
-    """Return a change that puts a database of LMDB 0.9, or 1.0, in its place."""
-
-    def change(path: Path) -> None:
-        shutil.rmtree(path)
-        with (
-            lmdb.open(str(path), map_size=1 << 20, lib_version=version) as env,
-            env.begin(write=True) as txn,
-        ):
-            txn.put(b"a", b"b")
-
-    return change
+def foreign_lmdb(path: Path, version: int) -> None:
+    """Put a database of LMDB 0.9, or 1.0, in its place."""
+    shutil.rmtree(path)
+    with (
+        lmdb.open(str(path), map_size=1 << 20, lib_version=version) as env,
+        env.begin(write=True) as txn,
+    ):
+        txn.put(b"a", b"b")
 
 
-def header(**record: object) -> Change:
-    """Return a change of the record in which a store describes itself."""
-
-    def change(path: Path) -> None:
-        with lmdb.open(str(path), map_size=1 << 24, max_dbs=16, lib_version=0) as env:
-            databases = {name: env.open_db(name) for name in TABLES}
-            with env.begin(write=True) as txn:
-                part = Part(changes={META: meta_records({"store": record})})
-                LmdbBatch(txn, databases).write(part)
-
-    return change
+def header(path: Path, **record: object) -> None:
+    """Change the record in which a store describes itself."""
+    with lmdb.open(str(path), map_size=1 << 24, max_dbs=16, lib_version=0) as env:
+        databases = {name: env.open_db(name) for name in TABLES}
+        with env.begin(write=True) as txn:
+            part = Part(changes={META: meta_records({"store": record})})
+            LmdbBatch(txn, databases).write(part)
 
 
-def anew(make_it: Change) -> Change:
-    """Return a change that puts something in the place of the store."""
-
-    def change(path: Path) -> None:
-        shutil.rmtree(path)
-        make_it(path)
-
-    return change
+def anew(path: Path, make_it: Change) -> None:
+    """Put something in the place of the store."""
+    shutil.rmtree(path)
+    make_it(path)
 
 
 def folder_of_others(path: Path) -> None:
@@ -178,48 +146,59 @@ def its_backup(path: Path) -> None:
 
 
 REFUSED: dict[str, Change] = {
-    "truncated to nothing": cut(lambda _: 0),
-    "truncated to a head": cut(lambda _: 4096),
-    "truncated to half": cut(lambda size: size // 8192 * 4096),
-    "truncated by a page": cut(lambda size: size - 4096),
-    "truncated within a page": cut(lambda size: size - 100),
-    "deleted": without("data.mdb"),
-    "deleted but for the marker": without(
-        "data.mdb", "lock.mdb", "owner.lock", "clean.json"
+    "truncated to nothing": lambda store: cut(store, lambda _: 0),
+    "truncated to a head": lambda store: cut(store, lambda _: 4096),
+    "truncated to half": lambda store: cut(store, lambda size: size // 8192 * 4096),
+    "truncated by a page": lambda store: cut(store, lambda size: size - 4096),
+    "truncated within a page": lambda store: cut(store, lambda size: size - 100),
+    "deleted": lambda store: without(store, "data.mdb"),
+    "deleted but for the marker": lambda store: without(
+        store, "data.mdb", "lock.mdb", "owner.lock", "clean.json"
     ),
-    "replaced by another store": of_another("data.mdb"),
+    "replaced by another store": lambda store: of_another(store, "data.mdb"),
     "replaced by a younger self": younger_self,
     "symbolic link": symbolic_link,
-    "dangling link": instead(lambda file: file.symlink_to(file.with_name("nowhere"))),
-    "FIFO": instead(os.mkfifo),
-    "directory": instead(Path.mkdir),
-    "device": instead(lambda file: file.symlink_to("/dev/zero")),
-    "garbage": text(bytes(range(256)) * 400),
-    "text": text(b"this is no database\n" * 1000),
-    "of LMDB": foreign_lmdb(0),
-    "of LMDB 1.0": foreign_lmdb(1),
-    "later format": header(magic="bloomdupe", format=99, written_by="bloomdupe 9.9"),
-    "no header": header(magic="something else"),
-    "other spider": anew(lambda path: make(path, "there")),
-    "marker of another": of_another("store.json"),
-    "marker garbage": text(b"\xff\x00{", "store.json"),
-    "marker empty": text(b"", "store.json"),
-    "marker FIFO": instead(os.mkfifo, "store.json"),
-    "place is a file": anew(lambda path: void(path.write_text("mine"))),
-    "directory with other files": anew(folder_of_others),
-    "lock is a directory": instead(Path.mkdir, "lock.mdb"),
-    "owner is a link": instead(
-        lambda file: file.symlink_to(file.parent.with_name("victim")), "owner.lock"
+    "dangling link": lambda store: instead(
+        data(store), lambda file: file.symlink_to(file.with_name("nowhere"))
+    ),
+    "FIFO": lambda store: instead(data(store), os.mkfifo),
+    "directory": lambda store: instead(data(store), Path.mkdir),
+    "device": lambda store: instead(
+        data(store), lambda file: file.symlink_to("/dev/zero")
+    ),
+    "garbage": lambda store: data(store).write_bytes(bytes(range(256)) * 400),
+    "text": lambda store: data(store).write_bytes(b"this is no database\n" * 1000),
+    "of LMDB": lambda store: foreign_lmdb(store, 0),
+    "of LMDB 1.0": lambda store: foreign_lmdb(store, 1),
+    "later format": lambda store: header(
+        store, magic="bloomdupe", format=99, written_by="bloomdupe 9.9"
+    ),
+    "no header": lambda store: header(store, magic="something else"),
+    "other spider": lambda store: anew(store, lambda path: make(path, "there")),
+    "marker of another": lambda store: of_another(store, "store.json"),
+    "marker garbage": lambda store: (store / "store.json").write_bytes(b"\xff\x00{"),
+    "marker empty": lambda store: (store / "store.json").write_bytes(b""),
+    "marker FIFO": lambda store: instead(store / "store.json", os.mkfifo),
+    "place is a file": lambda store: anew(store, lambda path: path.write_text("mine")),
+    "directory with other files": lambda store: anew(store, folder_of_others),
+    "lock is a directory": lambda store: instead(store / "lock.mdb", Path.mkdir),
+    "owner is a link": lambda store: instead(
+        store / "owner.lock",
+        lambda file: file.symlink_to(file.parent.with_name("victim")),
     ),
     "of another user": of_another_user,
     "of another user, in private": in_private,
     "unreadable": unreadable,
 }
 HARMLESS: dict[str, Change] = {
-    "marker deleted": without("store.json"),
-    "mark garbage": text(b'{"device": "?", "transaction": []}', "clean.json"),
-    "locks deleted": without("lock.mdb", "owner.lock", "clean.json"),
-    "lock truncated": lambda path: os.truncate(path / "lock.mdb", 10),
+    "marker deleted": lambda store: without(store, "store.json"),
+    "mark garbage": lambda store: (store / "clean.json").write_bytes(
+        b'{"device": "?", "transaction": []}'
+    ),
+    "locks deleted": lambda store: without(
+        store, "lock.mdb", "owner.lock", "clean.json"
+    ),
+    "lock truncated": lambda store: os.truncate(store / "lock.mdb", 10),
     "replaced by its backup": its_backup,
 }
 

@@ -10,6 +10,7 @@ import ctypes
 import os
 import re
 import signal
+import socket
 import subprocess
 from collections import Counter
 from collections.abc import Callable
@@ -68,23 +69,20 @@ def run(
 
     ``before`` is called in the worker first.
     """
-    ready, go = os.pipe()
-    allowed, allow = os.pipe()
+    here, there = socket.socketpair()
     errors = log.with_suffix(".errors")
 
     def wait() -> None:
-        os.close(go)
+        here.close()
         ctypes.CDLL(None).prctl(*ANYBODY, 0, 0, 0)
         if before is not None:
             before()
-        os.write(allow, b".")
-        os.read(ready, 1)
+        there.send(b".")
+        there.recv(1)
 
     worker = Worker(path, world, batch, before=wait, errors=errors, **worker_options)
-    os.close(ready)
-    os.close(allow)
-    with os.fdopen(allowed, "rb") as said_so:
-        said_so.read(1)
+    there.close()
+    here.recv(1)  # now strace may come
     tracer = subprocess.Popen(
         ["strace", "-f", "-o", str(log), "-e", f"trace={','.join(trace)}",
          "-e", "signal=none", *strace_options, "-p", str(worker.pid)],
@@ -95,7 +93,7 @@ def run(
         said = tracer.stderr.readline()
         if b"attached" not in said:
             os.kill(worker.pid, signal.SIGKILL)
-        os.close(go)
+        here.close()
         report = pipe.read()
         status = ended(worker.pid)
         tracer.stderr.read()
