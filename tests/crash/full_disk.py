@@ -21,15 +21,7 @@ from job import REFUSED
 from spiders.follow import Follow
 from support.crawl import Crawl
 from support.site import Site, graph
-from trial import (
-    CONTROL_SEED,
-    OK,
-    Fault,
-    Outcome,
-    crashed,
-    lost,
-    silently_wrong,
-)
+from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, lost, silently_wrong
 from worker import Worker, recovered
 from world import Report, World
 

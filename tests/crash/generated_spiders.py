@@ -16,14 +16,7 @@ from typing import Any, ClassVar
 
 from crawls import Stop
 from judging import Verdict
-from programs import (
-    FEATURES,
-    ON_DISK,
-    SETTINGS,
-    Program,
-    answer_to,
-    made,
-)
+from programs import FEATURES, ON_DISK, SETTINGS, Program, answer_to, made
 from spiders.generated import Generated
 from stock import Model, ask_scrapy
 from stop_points import crawled, on_redis, outcomes_of

@@ -134,31 +134,29 @@ class Program:
         return items
 
 
-class Refusing:
-    """Refuses commits of a store by chance, as if another owner had written.
+def refuse(store: Any, chance: random.Random, most: int) -> list[NotOwnerError]:
+    """Refuse commits of a store by chance, as if another owner had written.
 
-    Not for ever: a page with many parts is done between two refusals, or never.
+    Not for ever: a page with many parts is done between two refusals, or never. The
+    list that is returned has all that there were so far.
     """
+    begin, refused = store.begin, list[NotOwnerError]()
 
-    def __init__(self, store: Any, chance: random.Random, most: int) -> None:
-        self.begin = store.begin
-        self.chance = chance
-        self.most = most
-        self.refused = 0
-        store.begin = self
-
-    def __call__(self, *parts: Any) -> Commit:
-        commit: Commit = self.begin(*parts)
+    def begun(*parts: Any) -> Commit:
+        commit: Commit = begin(*parts)
         send = commit.send
 
         def sent() -> None:
-            if self.refused < self.most and self.chance.random() < 0.3:
-                self.refused += 1
-                raise NotOwnerError("refused")
+            if len(refused) < most and chance.random() < 0.3:
+                refused.append(NotOwnerError("refused"))
+                raise refused[-1]
             send()
 
         commit.send = sent
         return commit
+
+    store.begin = begun
+    return refused
 
 
 def _nothing(*_: object, **__: object) -> None:
@@ -294,7 +292,7 @@ class Crawl:
         )
         self.acceptance = Acceptance(self.session, ours, ours)
         self.acceptance._warned.add(_unstorable.__code__)
-        self.refusing = Refusing(self.engine.frontier.store, chance, refusals)
+        self.refused = refuse(self.engine.frontier.store, chance, refusals)
         self.running: list[Callback] = []
         self.pending: set[int] = set()
         """Numbers of requests that are not done."""
@@ -546,7 +544,7 @@ def judged(
         crawl.close()
         killed += kill
         stopped += crawl.stopping
-        refused += crawl.refusing.refused
+        refused += len(crawl.refused)
         if not kill and crawl.is_finished:
             expected = program.expected()
             return Lost(expected - items, items - expected, killed, stopped, refused)
