@@ -65,24 +65,14 @@ def make_history(path: Path, world: World, checkpoints: int) -> History:
 Kind = Callable[[bytearray, History, random.Random], None]
 
 
-def flipping(*bytes_: int) -> Kind:
-    """Return a kind of damage in which a byte is changed by one of these."""
-
-    def damage(data: bytearray, _: History, rng: random.Random) -> None:
-        data[rng.randrange(len(data))] ^= rng.choice(bytes_)
-
-    return damage
+def flip(data: bytearray, rng: random.Random, bits: int) -> None:
+    data[rng.randrange(len(data))] ^= bits
 
 
-def overwriting(unit: int, *, zeros: bool) -> Kind:
-    """Return a kind of damage in which a part of the file is lost."""
-
-    def damage(data: bytearray, _: History, rng: random.Random) -> None:
-        new = bytes(unit) if zeros else rng.randbytes(unit)
-        at = rng.randrange(len(data) // unit) * unit
-        data[at : at + unit] = new
-
-    return damage
+def overwrite(data: bytearray, rng: random.Random, new: bytes) -> None:
+    """Lose a part of the file."""
+    at = rng.randrange(len(data) // len(new)) * len(new)
+    data[at : at + len(new)] = new
 
 
 def swapped_pages(data: bytearray, _: History, rng: random.Random) -> None:
@@ -122,12 +112,12 @@ def damaged_head(data: bytearray, history: History, rng: random.Random) -> None:
 
 
 KINDS: dict[str, Kind] = {
-    "bit": flipping(*(1 << number for number in range(8))),
-    "byte": flipping(*range(1, 256)),
-    "zeroed_sector": overwriting(SECTOR, zeros=True),
-    "random_sector": overwriting(SECTOR, zeros=False),
-    "zeroed_page": overwriting(PAGE, zeros=True),
-    "random_page": overwriting(PAGE, zeros=False),
+    "bit": lambda data, _, rng: flip(data, rng, 1 << rng.randrange(8)),
+    "byte": lambda data, _, rng: flip(data, rng, rng.randint(1, 255)),
+    "zeroed_sector": lambda data, _, rng: overwrite(data, rng, bytes(SECTOR)),
+    "random_sector": lambda data, _, rng: overwrite(data, rng, rng.randbytes(SECTOR)),
+    "zeroed_page": lambda data, _, rng: overwrite(data, rng, bytes(PAGE)),
+    "random_page": lambda data, _, rng: overwrite(data, rng, rng.randbytes(PAGE)),
     "swapped_pages": swapped_pages,
     "stale_page": stale_page,
     "damaged_head": damaged_head,

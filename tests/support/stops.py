@@ -14,6 +14,7 @@ of them in turn.
 from __future__ import annotations
 
 import asyncio
+import builtins
 import errno
 import json
 import os
@@ -29,13 +30,6 @@ if TYPE_CHECKING:
 
 PATIENCE = 20.0
 """Seconds that a moment waits for a checkpoint, if none comes."""
-
-EXCEPTIONS: dict[str, type[BaseException]] = {
-    "KeyboardInterrupt": KeyboardInterrupt,
-    "MemoryError": MemoryError,
-    "ValueError": ValueError,
-}
-"""Errors that may be raised, besides errors of the system by their names."""
 
 _write = os.write
 _kill = os.kill
@@ -109,8 +103,8 @@ def act(action: str) -> None:
     elif name in signal.Signals.__members__:
         for _ in range(2 if twice else 1):
             _kill(os.getpid(), signal.Signals[name])
-    elif action in EXCEPTIONS:
-        raise EXCEPTIONS[action]("as the stop point was told")
+    elif hasattr(builtins, action):
+        raise getattr(builtins, action)("as the stop point was told")
     else:
         number = getattr(errno, action)
         raise OSError(number, os.strerror(number))
