@@ -58,34 +58,12 @@ def no_room(store: LmdbStore) -> None:
     raise StoreError(f"{store.path}: there is no room")
 
 
-Work = list[tuple[str, str, int]]
-"""Calls during a checkpoint: method, slot, and number."""
-WORK = st.lists(
-    st.tuples(
-        st.sampled_from(
-            [
-                "enqueue",
-                "enqueue delayed",
-                "time passes",
-                "pop",
-                "ack",
-                "acknowledge what was handed out",
-            ]
-        ),
-        SLOTS,
-        st.integers(1, 9),
-    ),
-    max_size=4,
-)
-ENDS = ["done", "done", "dropped", "never noted"]
-
-
 class FrontierMachine(RuleBasedStateMachine):
     """Drives a frontier, with every limit so small that it is crossed.
 
     The model: every request ever enqueued by its number, and in which state it is,
-    now and as of the last checkpoint. A checkpoint is made in one go, or prepared,
-    committed and noted, with everything else happening in between.
+    now and as of the last checkpoint. A checkpoint is made in one go; or prepared,
+    committed and noted, or dropped, with everything else happening in between.
     """
 
     durable = True
@@ -108,6 +86,8 @@ class FrontierMachine(RuleBasedStateMachine):
         self.committed: State = ({}, set())
         self.change: Part | None = None
         """Prepared, and not noted as durable."""
+        self.held = self.committed
+        """What that holds."""
         self.unnoticed = False
         """Whether it is durable."""
 
@@ -211,29 +191,33 @@ class FrontierMachine(RuleBasedStateMachine):
         expected.update({number: place for number, (_, place) in self.unacked.items()})
         return expected, set(self.seen)
 
+    @precondition(lambda self: self.change is None)
     @rule()
     def checkpoint(self) -> None:
         self.frontier.checkpoint()
         self.committed = self.state()
         self.agree()
 
-    @precondition(lambda self: self.durable)
-    @rule(first=WORK, second=WORK, end=st.sampled_from(ENDS))
-    def checkpoint_in_steps(self, first: Work, second: Work, end: str) -> None:
-        """It is prepared, committed and noted while the crawl goes on."""
+    @precondition(lambda self: self.durable and self.change is None)
+    @rule()
+    def prepare(self) -> None:
         self.change = self.frontier.partitions[0].prepare()
-        held = self.state()
-        self.go_on(first)
-        if end == "dropped":
-            return
-        store = self.store()
-        store.commit(replace(self.change, done=lambda: None))
-        self.committed = held
-        self.unnoticed = True
-        self.go_on(second)
-        if end == "never noted":
-            self.crash()
-            return
+        self.held = self.state()
+
+    @precondition(lambda self: self.change and not self.unnoticed)
+    @rule(commits=st.sampled_from([True, True, True, False]))
+    def commit_or_drop(self, commits: bool) -> None:
+        assert self.change is not None
+        if commits:
+            self.store().commit(replace(self.change, done=lambda: None))
+            self.committed, self.unnoticed = self.held, True
+        else:
+            self.change = None
+
+    @precondition(lambda self: self.unnoticed)
+    @rule()
+    def note(self) -> None:
+        assert self.change is not None
         self.change.done()
         self.change, self.unnoticed = None, False
         self.agree()
@@ -246,28 +230,6 @@ class FrontierMachine(RuleBasedStateMachine):
         assert isinstance(self.frontier.store, LmdbStore)
         return self.frontier.store
 
-    def go_on(self, work: Work) -> None:
-        for what, slot, many in work:
-            if what == "enqueue":
-                self.enqueue_new(slot, 0, start=False, many=many)
-            elif what == "enqueue delayed":
-                self.enqueue_delayed(slot, 0, 10 * many - 20, many)
-            elif what == "time passes":
-                self.set_the_clock(10 * many)
-            else:
-                before = set(self.unacked)
-                self.pop(many)
-                unacked = (
-                    before
-                    if what == "acknowledge what was handed out"
-                    else self.unacked
-                )
-                if what != "pop":
-                    for number in sorted(unacked)[:many]:
-                        self.frontier.ack(self.unacked.pop(number)[0])
-            self.counts_agree()
-            self.it_knows_whether_there_is_anything_for_a_checkpoint()
-
     @precondition(lambda self: self.durable)
     @rule()
     def fill_the_map(self) -> None:
@@ -277,7 +239,7 @@ class FrontierMachine(RuleBasedStateMachine):
         # As small as it can be: LMDB does not cut off what is in use.
         store._env.set_mapsize(4096)
 
-    @precondition(lambda self: self.durable)
+    @precondition(lambda self: self.durable and self.change is None)
     @rule()
     def checkpoint_without_room(self) -> None:
         """It fails, or needs no room; everything is there for the next one."""
