@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from child import each_caught, in_child
-from job import REFUSED
 from spiders.follow import Follow
 from support.crawl import Crawl
 from support.site import Site, graph
 from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, lost, silently_wrong
-from worker import Worker, recovered
+from worker import Worker, recovered, stopped_clearly
 from world import Report, World
 
 from bloomdupe import BloomFilter
@@ -107,12 +106,7 @@ def _filled(
     """Whether a crawl that fills its disk ends as it should."""
     place = folder / "errors"
     status = Worker(path, world, batch, errors=place, **options).finish(report)
-    errors = place.read_text()
-    if status == 0:
-        return silently_wrong("nobody noticed")
-    if status != REFUSED or len(errors.splitlines()) != 1:
-        return crashed(f"exit status {status}: {errors}")
-    return OK
+    return stopped_clearly(status, place.read_text())
 
 
 def _on_small_disk(folder: Path, seed: int) -> Outcome:

@@ -14,9 +14,8 @@ from typing import Any, ClassVar
 
 import strace
 from child import each_caught
-from job import REFUSED
 from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, silently_wrong
-from worker import Worker, recovered
+from worker import Worker, recovered, stopped_clearly
 from world import Report, World
 
 from bloomdupe.store import files
@@ -39,10 +38,7 @@ class _EveryCall(Fault):
     happens: ClassVar[tuple[str, ...]]
     """What strace is to inject, in words of its own."""
 
-    def run(self, folder: Path, seed: int) -> list[Outcome]:
-        return self.crawls(folder, seed)
-
-    def crawls(
+    def run(
         self, folder: Path, seed: int, few: int | None = None, **options: Any
     ) -> list[Outcome]:
         """Try every tenth point, or a ``few`` of all."""
@@ -112,7 +108,7 @@ class SystemCalls(_EveryCall):
         """Fingerprints are durable before their requests; commits are not noted."""
 
         def crawls(few: int, **options: Any) -> Callable[[Path], list[Outcome]]:
-            return lambda place: self.crawls(place, 2 * CONTROL_SEED, few, **options)
+            return lambda place: self.run(place, 2 * CONTROL_SEED, few, **options)
 
         return each_caught(
             folder,
@@ -144,7 +140,7 @@ class IOErrors(_EveryCall):
 
     def control(self, folder: Path) -> list[Outcome]:
         """A failed checkpoint counts as good."""
-        return self.crawls(folder, 2 * CONTROL_SEED, few=20, deaf=True)
+        return self.run(folder, 2 * CONTROL_SEED, few=20, deaf=True)
 
     def ended(
         self, run: strace.Run, call: strace.Call, path: Path, report: Report
@@ -158,13 +154,9 @@ class IOErrors(_EveryCall):
         harmless = call.name == "mkdir" or any(
             word in call.arguments for word in ("clean.json", "(deleted)")
         )
-        if run.status == 0 and call.name in strace.WRITES and not harmless:
-            return silently_wrong("nobody noticed")
-        if run.status not in {0, REFUSED}:
-            return crashed(f"exit status {run.status}: {run.errors[-500:]}")
-        if run.status and len(run.errors.splitlines()) != 1:
-            return crashed(f"no clear message: {run.errors}")
-        return OK
+        if run.status == 0 and (harmless or call.name not in strace.WRITES):
+            return OK
+        return stopped_clearly(run.status, run.errors)
 
 
 def without_note() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import lmdb
 from job import REFUSED, Job, crawler
 from support.forks import ended, forked
-from trial import OK, Outcome, crashed
+from trial import OK, Outcome, crashed, silently_wrong
 from world import Report, World, judge
 
 from bloomdupe.crawl.in_flight import outcomes
@@ -99,6 +99,15 @@ class Worker:
         with self.report:
             report.read(self.report.read())
         return ended(self.pid)
+
+
+def stopped_clearly(status: int, errors: str) -> Outcome:
+    """Judge the end of a worker with which something has gone wrong."""
+    if status == 0:
+        return silently_wrong("nobody noticed")
+    if status != REFUSED or len(errors.splitlines()) != 1:
+        return crashed(f"exit status {status}: {errors[-500:]}")
+    return OK
 
 
 def recovered(path: Path, world: World, report: Report) -> Outcome:
