@@ -26,13 +26,18 @@ class Child:
 
     def outcomes(self) -> list[Outcome]:
         """Wait for its outcomes; a signal or an exception there is ``crashed``."""
+        found: list[Outcome] | None = None
         try:
-            found: list[Outcome] = self.answer.recv()
+            found = self.answer.recv()
         except EOFError:
+            pass
+        except SystemExit:  # this process is to end
+            self.process.terminate()
+            raise
+        finally:
             self.process.join()
-            return [crashed(f"the process ended with {self.process.exitcode}")]
-        self.process.join()
-        return found
+        ended = f"the process ended with {self.process.exitcode}"
+        return [crashed(ended)] if found is None else found
 
 
 def _answer(function: Callable[[], list[Outcome]], sender: Connection) -> None:

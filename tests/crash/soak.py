@@ -230,7 +230,9 @@ def main() -> int:
     )
     parser.add_argument("--only", metavar="F2,F3", help="only these classes")
     parser.add_argument("--seed", type=int, help="of the first case (default: random)")
-    parser.add_argument("--jobs", type=int, default=JOBS, help="cases at a time")
+    parser.add_argument(
+        "--jobs", type=int, default=JOBS, help=f"cases at a time ({JOBS})"
+    )
     parser.add_argument(
         "--keep", type=Path, default=Path("crash-cases"), help="where failures go"
     )

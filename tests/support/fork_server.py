@@ -23,6 +23,7 @@ import socket
 import sys
 import traceback
 import warnings
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -60,11 +61,12 @@ def _import_all() -> None:
     settings = Settings()
     for name in settings:
         if name.endswith("_BASE"):
-            for part in settings.getdict(name):
-                _try(load_object, part)
-            for part in settings.getdict(name).values():
-                if isinstance(part, str):
-                    _try(load_object, part)
+            parts = settings.getdict(name)
+            for part in (*parts, *parts.values()):
+                # HTTP/2, S3 and the like need more than Scrapy.
+                with suppress(ImportError):
+                    if str(part).startswith("scrapy."):
+                        load_object(part)
     scrapys = ("cmdline", "commands", "logformatter", "squeues")
     for name in (*(f"scrapy.{name}" for name in scrapys), *OF_TESTS):
         walk_modules(name)
@@ -74,15 +76,6 @@ def _import_all() -> None:
     for module in pkgutil.walk_packages(bloomdupe.__path__, "bloomdupe."):
         import_module(module.name)
     assert "twisted.internet.reactor" not in sys.modules
-
-
-def _try(load: Any, name: object) -> None:
-    if not isinstance(name, str) or not name.startswith("scrapy."):
-        return
-    try:
-        load(name)
-    except ImportError:  # of HTTP/2, S3 and the like, which need more than Scrapy
-        return
 
 
 def child(task: dict[str, Any]) -> int:
