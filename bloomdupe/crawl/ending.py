@@ -25,11 +25,10 @@ from bloomdupe.printable import logger_of
 from bloomdupe.store.system_errors import ADDRESSES, reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.crawler import Crawler
 
     from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
+    from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.progress.history import Totals
 
 
@@ -285,13 +284,10 @@ class Stopping:
     last checkpoint stays valid, and the next run continues from it.
     """
 
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._crawler = session.crawler
         self.failure: BaseException | None = None
-        self.reads_again: Callable[[NotOwnerError], None] | None = None
-        """Told of a refused commit, lets the crawl go on from the last one."""
-        self.cut_off: Callable[[], None] = lambda: None
-        """Ends the code that still runs: after a failure nothing of it counts."""
         self._ending = False
         self.may_be_refused = False
         """Whether a refused last commit is no failure: other workers go on."""
@@ -304,12 +300,14 @@ class Stopping:
             self._closing.set(0)
 
     def fail(self, error: BaseException, what: str = "A checkpoint") -> None:
-        """Record a failure, and close the crawl soon; ``what`` has failed."""
+        """Record a failure, and close the crawl soon; ``what`` has failed.
+
+        After a refused commit the crawl goes on from the last one, unless it closes.
+        """
         if self.failure is not None:
             return
-        reads_again = None if self._ending else self.reads_again
-        if reads_again is not None and isinstance(error, NotOwnerError):
-            reads_again(error)
+        if isinstance(error, NotOwnerError) and not self._ending:
+            self._session.engine.refused(error)
             return
         self.failure = error
         if self.may_be_refused and isinstance(error, NotOwnerError):
@@ -349,7 +347,8 @@ class Stopping:
             stop_crawl(self._crawler, ASKED_TO_STOP)
         else:
             fail_crawl(self._crawler, reason_of(self.failure))
-            self.cut_off()
+            # Nothing of the code that still runs counts any more.
+            self._session.processing.cut_off()
 
     def end(self) -> None:
         """Record that the crawl closes anyway; a failure still counts."""
@@ -360,16 +359,16 @@ class Stopping:
 
 
 class MemoryWatch(logging.Handler):
-    """Calls ``report`` when a log record was caused by a ``MemoryError``.
+    """Stops the crawl when a log record was caused by a ``MemoryError``.
 
     A kill by the kernel needs no detection. Under a limit (``ulimit -v``) Python raises
     ``MemoryError`` at any place instead. If a callback, a pipeline or a signal handler
     raises it, Scrapy logs it and goes on: the request would count as done.
     """
 
-    def __init__(self, report: Callable[[], None]) -> None:
+    def __init__(self, stopping: Stopping) -> None:
         super().__init__(logging.INFO)
-        self._report = report
+        self._stopping = stopping
 
     def begin(self) -> None:
         """Watch the log of the whole process."""
@@ -382,4 +381,4 @@ class MemoryWatch(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Look at a record; called by logging."""
         if record.exc_info and isinstance(record.exc_info[1], MemoryError):
-            self._report()
+            self._stopping.fail(MemoryError())

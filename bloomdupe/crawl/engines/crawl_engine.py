@@ -222,7 +222,7 @@ class CrawlEngine:
         # What other workers, or an earlier run, have learned of servers.
         known = run.resumed or settings.is_shared
         if store is not None and known and self._access.throttled:
-            self.session.slots.restore_delays()
+            self._access.restore_delays(self.session.slots.delay_of)
         self.cookies = self._restore_cookies()
         if self.cookies is not None:
             self.checkpoint.participants.append(self.cookies)

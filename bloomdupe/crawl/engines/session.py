@@ -51,7 +51,7 @@ class Session:
         self.spider = crawler.spider
         self.stats = crawler.stats
         self.access = EngineAccess(crawler)
-        self.stopping = Stopping(crawler)
+        self.stopping = Stopping(self)
         self.serializer = Serializer(crawler.spider)
         self.order = QueueOrder.of(crawler.settings, durable=settings.durable)
         self.registry = InFlightRegistry()
@@ -68,11 +68,10 @@ class Session:
             backpressure=lambda: self.engine.committing.backpressure,
             held=lambda: self.engine.holds,
         )
-        self.stopping.cut_off = self.processing.cut_off
         fingerprinter = crawler.request_fingerprinter
         assert fingerprinter is not None  # noqa: S101 - the crawl is open
         self.fingerprint = fingerprint_function(fingerprinter)
-        self._memory_watch = MemoryWatch(lambda: self.stopping.fail(MemoryError()))
+        self._memory_watch = MemoryWatch(self.stopping)
 
     def open(self, engine: CrawlEngine) -> None:
         """Go on with the crawl that an engine keeps, and watch Scrapy from now on."""
@@ -84,7 +83,6 @@ class Session:
             longest_sleep=self.settings.wait,
         )
         self.registry.leaves = self.ending.leaves
-        self.stopping.reads_again = engine.refused
         engine.open()
         self._watch()
         self._log_status()

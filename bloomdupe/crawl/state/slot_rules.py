@@ -115,11 +115,8 @@ class SlotRules(Participant):
             self._registry.answered.append(self._answered)
             self._registry.ended.append(self._ended)
 
-    def restore_delays(self) -> None:
-        """Let the downloader go on with the delays that it had in the last run."""
-        self._engine.restore_delays(self._delay_of)
-
-    def _delay_of(self, name: str) -> float | None:
+    def delay_of(self, name: str) -> float | None:
+        """Return the delay that a slot had in the last run, if that is known."""
         state = self._frontier.slots_of(name).state_of(name)
         return None if state is None else state.delay or None
 
@@ -189,17 +186,14 @@ class SlotRules(Participant):
         value = response.headers.get("Retry-After")
         seconds = None if value is None else seconds_of(value)
         if seconds:
-            until = time.time() + min(seconds, LONGEST_HOLD)
-            self.hold(self._engine.slot_of(request), until)
-
-    def hold(self, name: str, until: float) -> None:
-        """Hold a slot back until a Unix time, or longer."""
-        slots = self._frontier.slots_of(name)
-        state = slots.state(name)
-        held, state.held = state.held, max(until, state.held)
-        slots.touch(name)
-        if held <= time.time() < until:
-            self.say(name, state)
+            now, name = time.time(), self._engine.slot_of(request)
+            slots = self._frontier.slots_of(name)
+            state = slots.state(name)
+            held, until = state.held, now + min(seconds, LONGEST_HOLD)
+            state.held = max(until, held)
+            slots.touch(name)
+            if held <= now:
+                self.say(name, state)
 
     def _handed_out(self, in_flight: InFlightRequest) -> None:
         """Remember a request for a slot that has backed off as the probe."""
