@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 from scrapy import Request
 from scrapy.http import Response
 
-from bloomdupe.errors import RequestTimeError, StoreError, UnserializableError
+from bloomdupe.errors import (
+    RequestTimeError,
+    StoreError,
+    UnserializableError,
+    shown,
+)
 from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.layout import Visit
@@ -20,7 +25,7 @@ from bloomdupe.requests.layout import Visit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bloomdupe.crawl.engines.session import Session
+    from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
     from bloomdupe.crawl.in_flight.request import InFlightRequest
 
 logger = logger_of(__name__)
@@ -81,6 +86,8 @@ DELAY = "bloomdupe_delay"
 
 TIME_KEYS = (NOT_BEFORE, DELAY)
 
+LARGEST = 1e300
+"""No number is greater, as an integer can be that is no float."""
 YEAR_10000 = 253_402_300_800.0
 """Unix time; ``datetime`` ends there, too."""
 
@@ -122,13 +129,13 @@ def without_time(request: Request) -> Request:
     return copy
 
 
-def _number(name: str, value: object, what: str) -> float:
+def _number(name: str, value: object, what: str, above: float = -math.inf) -> float:
     if (
         isinstance(value, bool)
         or not isinstance(value, (int, float))
-        or not math.isfinite(value)
+        or not above < value < LARGEST
     ):
-        raise RequestTimeError(f"meta[{name!r}] = {value!r}: expected {what}")
+        raise RequestTimeError(f"meta[{name!r}] = {shown(value)}: expected {what}")
     return float(value)
 
 
@@ -153,40 +160,28 @@ def checked_rule(request: Request) -> float | None:
     rule = request.meta.get(REVISIT)
     if rule is None or rule is False:
         return None
-    if isinstance(rule, (int, float)) and not isinstance(rule, bool):
-        seconds = float(rule)
-        if 0 < seconds < math.inf:
-            return seconds
-    raise RequestTimeError(
-        f"meta[{REVISIT!r}] = {rule!r}: expected a positive number of seconds, or None"
-    )
+    return _number(REVISIT, rule, "a positive number of seconds, or None", 0.0)
 
 
 class Revisits:
     """Lets pages be revisited when they are done.
 
-    When a request with a rule is acknowledged, ``schedule`` gets the same request for
-    its next time, to make it durable in the same step. It does not pass the filter. The
+    When a request with a rule is acknowledged, the engine gets the same request for its
+    next time, to make it durable in the same step. It does not pass the filter. The
     known facts about the page travel with it
     (:class:`~bloomdupe.requests.layout.Visit`), in its payload and not in its ``meta``.
     A redirect or retry inherits them. A key in the filter says which pages are
     revisited already, so that a page that is scheduled twice is revisited only once.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        schedule: Callable[[SentRequest], None],
-    ) -> None:
-        settings = session.settings
-        self._session = session
+    def __init__(self, engine: CrawlEngine) -> None:
+        session = self._session = engine.session
+        self._schedule = engine.schedule_visit
         self._stats = session.stats
-        self._rules = settings.revisit
-        self._schedule = schedule
+        self._rules = session.settings.revisit
         self._warned = False
-        registry = session.registry
-        registry.answered.append(self.answered)
-        registry.acked.append(self.acked)
+        session.registry.answered.append(self.answered)
+        session.registry.acked.append(self.acked)
 
     def rule_of(self, request: Request) -> float | None:
         """Return after how many seconds a page is revisited; None: never."""

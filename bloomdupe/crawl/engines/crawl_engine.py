@@ -217,7 +217,7 @@ class CrawlEngine:
             *([] if self.memory is None else [self.memory]),
             self.session.slots,
         ]
-        self.revisits = Revisits(self.session, self._schedule_visit)
+        self.revisits = Revisits(self)
         store = self.frontier.store
         # What other workers, or an earlier run, have learned of servers.
         known = run.resumed or settings.is_shared
@@ -427,7 +427,7 @@ class CrawlEngine:
             except OSError as error:
                 self.session.stopping.fail(error)
 
-    def _schedule_visit(self, visit: SentRequest) -> None:
+    def schedule_visit(self, visit: SentRequest) -> None:
         """Schedule a page for its next visit, if it is not revisited already."""
         if not self.frontier.is_here(visit.slot):
             self._deliver(visit)
