@@ -16,7 +16,7 @@ from bloomdupe.cli.listing import (
     warn_if_unknown,
 )
 from bloomdupe.cli.output import warn
-from bloomdupe.cli.verbs import Answer
+from bloomdupe.cli.verbs import FAILED, REQUESTS, SELECTION, Answer, verb
 from bloomdupe.crawl.progress.pace import duration, plural
 from bloomdupe.crawl.state.rules import described, rule_of
 from bloomdupe.errors import SettingError
@@ -35,8 +35,21 @@ if TYPE_CHECKING:
 UNDO = "`bloomdupe block --undo` deletes a rule"
 
 
+@verb(
+    "add crawls/site --from urls.txt --callback parse_item",
+    *REQUESTS,
+    "--callback",
+    "--priority",
+    "--spider",
+)
 def add(options: Namespace) -> Answer:
-    """Add requests that the job has not seen."""
+    """Add URLs to a job, unless it has seen them; `requeue` is for those.
+
+    They come after the other pending requests of their priority, in the given order.
+    Lines that are no URLs are printed with their numbers, and the exit code is 1; all
+    other lines are added. A running crawl takes them in at its next checkpoint, and
+    logs their numbers. If this is interrupted, run it again.
+    """
     from bloomdupe.jobs.held import Added
 
     check_named(options)
@@ -46,8 +59,22 @@ def add(options: Namespace) -> Answer:
     return _counts(added)
 
 
+@verb(
+    "requeue crawls/site https://example.com/a --callback parse_item",
+    *REQUESTS,
+    *SELECTION,
+    *FAILED,
+    "--callback",
+    "--priority",
+)
 def requeue(options: Namespace) -> Answer:
-    """Make pages pending again that the job has seen, or failed requests."""
+    """Make pages pending again that are done, or have failed.
+
+    A job does not keep the URLs of pages that are done, so name them; --slot and
+    --pattern select among them. For URLs that were never seen, use `add`. With
+    --failed, failed requests become pending again, with their retries. If the job runs,
+    stop it, requeue, and start it again: it goes on where it was.
+    """
     from bloomdupe.jobs.held import Added
 
     added, selection = Added(), selection_of(options)
@@ -71,8 +98,14 @@ def requeue(options: Namespace) -> Answer:
     return _counts(added)
 
 
+@verb("drop crawls/site --slot example.com --pattern '[?]sort='", "urls", *SELECTION)
 def drop(options: Namespace) -> Answer:
-    """Remove pending requests; their URLs stay seen."""
+    """Remove the pending requests that match all of these: URLs, a slot, a pattern.
+
+    They stay seen, so no link adds them again; `requeue` does, and `block` keeps new
+    requests out. If the job runs, stop it, drop, and start it again: it goes on where
+    it was. If this is interrupted, run it again.
+    """
     if not (options.urls or options.slot or options.pattern):
         raise SettingError(
             "no requests are selected: name URLs, --slot, or --pattern (`--pattern"
@@ -136,8 +169,15 @@ def _lines_of(added: Added) -> Iterator[str]:
 # Rules, which a job obeys whether it runs or not
 
 
+@verb("block crawls/site --slot calendar.example.com", "urls", *SELECTION, "--undo")
 def block(options: Namespace) -> Answer:
-    """Add rules of URLs, or a rule of slot and pattern; or delete them."""
+    """Keep requests out of a job, now and in all later runs.
+
+    They are those for these URLs, of a slot, or with a pattern in their URLs (with
+    both, if both are given). They are not marked as seen, but for pending requests,
+    which go when their turn comes. `info` shows the rules. A running crawl obeys at its
+    next checkpoint.
+    """
     slot, pattern = options.slot, options.pattern
     if not (options.urls or slot or pattern):
         raise SettingError("no rule is given: name URLs, --slot, or --pattern")
@@ -156,13 +196,23 @@ def block(options: Namespace) -> Answer:
     )
 
 
+@verb("pause crawls/site --slot slow.example.com", "--slot")
 def pause(options: Namespace) -> Answer:
-    """Pause a slot; it may be paused before the job has it."""
+    """Give a slot (host) no requests, now and in later runs, until `resume`.
+
+    The job need not have it yet, and links to it are accepted. A crawl does not end
+    while only requests of paused slots are pending. A running crawl obeys at its next
+    checkpoint.
+    """
     return _ruled(options, lambda there: there.pausing([_slot(options)]))
 
 
+@verb("resume crawls/site --slot slow.example.com", "--slot")
 def resume(options: Namespace) -> Answer:
-    """Let a paused slot go on."""
+    """Give a paused slot (host) requests again.
+
+    A running crawl obeys at its next checkpoint.
+    """
     return _ruled(options, lambda there: there.resuming(_slot(options)))
 
 
@@ -201,8 +251,14 @@ def _requests(urls: list[str]) -> list[Any]:
 # The end of a run, and of a job
 
 
+@verb("stop crawls/site", "--wait")
 def stop(options: Namespace) -> Answer:
-    """Ask the crawl to end."""
+    """End a running crawl, as Ctrl-C does in its terminal.
+
+    Requests in flight are finished, and pending requests stay for the next run. If
+    nothing is pending then, the crawl is finished. The same command starts it again, as
+    soon as it has ended: --wait waits for that.
+    """
     life = options.job.stop(wait=options.wait)
     processes, silence = len(life.names), life.silence(time.time())
     if options.wait:
@@ -218,8 +274,14 @@ def stop(options: Namespace) -> Answer:
     return Answer([line], {"processes": processes, "ended": options.wait})
 
 
+@verb("reset crawls/site", "--yes")
 def reset(options: Namespace) -> Answer:
-    """Ask, then remove."""
+    """Remove the store of a job that does not run, and spider.state.
+
+    The next run begins anew then; output files stay. The contents are shown first, and
+    confirmed by typing yes, or by --yes. Of a crawl on Redis, all keys are removed,
+    output that was not collected included.
+    """
     removed: Removed = options.job.remove((lambda _: None) if options.yes else _confirm)
     lines = [f"removed: {', '.join(removed.places)}: {removed.contents}"]
     lines += [f"stays: {name}" for name in removed.stays]

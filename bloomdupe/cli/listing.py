@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from bloomdupe.cli.output import warn
-from bloomdupe.cli.verbs import Answer
+from bloomdupe.cli.verbs import FAILED, REQUESTS, SELECTION, Answer, verb
 from bloomdupe.crawl.progress.pace import when
 from bloomdupe.crawl.state.failures import Failure, in_words
 from bloomdupe.errors import SettingError, shown
@@ -33,8 +33,21 @@ OF_FAILURES = ("slot", "reason", "status", "times", "time", "url", "parent", "de
 Listed: TypeAlias = ListedRequest | Failure | FailureGroup
 
 
+@verb(
+    "list crawls/site --slot example.com --pattern '/tag/' --limit 20",
+    *SELECTION,
+    *FAILED,
+    "--summary",
+    "--limit",
+    store_required=False,
+)
 def list_requests(options: Namespace) -> Answer:
-    """Begin to read; requests are read while they are printed."""
+    """List the pending requests of the last checkpoint, and those in flight.
+
+    Each line has slot, priority, method, callback and URL, slot by slot, the next
+    request first. With --failed, list the failed requests instead, the latest first.
+    With --json, print an object on each line.
+    """
     job: Job = options.job
     selection, reasons = selection_of(options), reasons_of(options)
     most = options.limit
@@ -87,8 +100,14 @@ def _cells(one: Listed) -> list[str]:
     return [slot, str(one.priority), one.method, callback, f"{one.url}{then}"]
 
 
+@verb("check crawls/site https://example.com/a https://example.com/b", *REQUESTS)
 def check(options: Namespace) -> Answer:
-    """Look URLs up in a job's filter and queue, with the job's fingerprinter."""
+    """Show whether the job has seen URLs, has them pending, or they have failed.
+
+    It is as of the last checkpoint. A URL that is seen and not pending is done, was
+    removed, or is in flight. The project's fingerprinter decides which URLs are the
+    same; run this in its folder.
+    """
     check_named(options)
     problems = Problems()
     lines = given_lines(options, problems)

@@ -6,23 +6,31 @@ import json
 import re
 import sys
 from argparse import ArgumentParser, Namespace
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe._version import __version__
+from bloomdupe.cli import change, listing, showing, stores
 from bloomdupe.cli.output import flush, progress_reported, say_all, warn
-from bloomdupe.cli.verbs import BOTH, INTERRUPTED, OPTIONS, VERBS
+from bloomdupe.cli.verbs import BOTH, INTERRUPTED, Verb, argument
 from bloomdupe.errors import BloomDupeError, SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import NoReturn
 
-    from bloomdupe.cli.verbs import Answer, Verb
+    from bloomdupe.cli.verbs import Answer
     from bloomdupe.jobs.job import Job
 
 LONGEST = 300
 """Characters of an error about arguments, which quotes them."""
+
+VERBS = {
+    one.name: one
+    for module in (showing, listing, change, stores)
+    for one in vars(module).values()
+    if isinstance(one, Verb)
+}
+"""The verbs by name, in the order in which ``--help`` lists them."""
 
 
 def build_parser() -> ArgumentParser:
@@ -46,7 +54,7 @@ def add_verbs(parser: ArgumentParser, prog: str, jobdir: str | None = None) -> N
     parsers = parser.add_subparsers(
         dest="verb", metavar="VERB", required=True, parser_class=_AnyOrder, prog=prog
     )
-    for verb in VERBS:
+    for verb in VERBS.values():
         its_parser = parsers.add_parser(
             verb.name,
             help=re.split(r"[.:;] |\.$", verb.description)[0],
@@ -63,10 +71,7 @@ def add_verbs(parser: ArgumentParser, prog: str, jobdir: str | None = None) -> N
                 help="; or ".join(verb.on) + f" (default: {shown})" * bool(default),
             )
         for name in (*verb.options, "--json"):
-            given = OPTIONS[name]
-            if isinstance(given, str):
-                given = {"action": "store_true", "help": given}
-            its_parser.add_argument(*name.split(), **given)
+            its_parser.add_argument(*name.split(), **argument(name))
 
 
 class _Parser(ArgumentParser):
@@ -122,12 +127,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(options: Namespace) -> int:
     """Carry out parsed options; return the exit code."""
-    verb = next(verb for verb in VERBS if verb.name == options.verb)
+    verb = VERBS[options.verb]
     try:
         with progress_reported():
             if verb.on:
                 options.job = _job_for(verb, options.store)
-            answer: Answer = resolve_name(f"bloomdupe.cli.{verb.action}")(options)
+            answer = verb.action(options)
             # A reader such as `head` may stop at any line: the changes are made, and
             # the exit code reports them all the same.
             say_all(_lines(answer, json_=options.json))
@@ -149,7 +154,7 @@ def _job_for(verb: Verb, named: str) -> Job:
     from bloomdupe.jobs import open_job
 
     if is_url(named) and verb.on != BOTH:  # which may hold a password
-        has = ", ".join(one.name for one in VERBS if one.on == BOTH)
+        has = ", ".join(one.name for one in VERBS.values() if one.on == BOTH)
         raise SettingError(
             f"a crawl on Redis does not have this verb: expected {verb.on[0]}. The"
             f" verbs of a crawl on Redis are {has}"

@@ -12,7 +12,7 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.output import table, write
-from bloomdupe.cli.verbs import Answer
+from bloomdupe.cli.verbs import Answer, verb
 from bloomdupe.crawl.progress.pace import duration, plural, when
 from bloomdupe.crawl.progress.rounds import versions_in
 from bloomdupe.crawl.state.rules import described
@@ -33,8 +33,14 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.view import View
 
 
+@verb("info crawls/site", store_required=False)
 def info(options: Namespace) -> Answer:
-    """Read the last checkpoint; of a directory, those of all jobs in it."""
+    """Show a store, and the state of its job, as of the last checkpoint.
+
+    A crawl may run. A crawl on Redis, or a filter there, is named by its URL,
+    redis://host:6379/0#name. Of a directory, show a line for each job; the exit code is
+    1 if any of them cannot be read.
+    """
     job: Job = options.job
     if within := job.jobs_within:
         return _all(within)
@@ -118,8 +124,13 @@ def _rows_of_job(view: View) -> Iterator[tuple[str, str]]:
         yield "output", f"{near(output['uri'])}: {items}{written}"
 
 
+@verb("top crawls/site", "--interval", store_required=False)
 def top(options: Namespace) -> Answer:
-    """Show the job until q is pressed, or once where there is no terminal."""
+    """Show a job in the terminal, refreshed, from its last checkpoints.
+
+    Keys: q quits, s sorts the slots in another way. Without a terminal, the job is
+    shown once.
+    """
     if not 0.1 <= options.interval <= 3_600:
         raise SettingError(
             f"--interval {options.interval:g}: expected seconds from 0.1 to 3600"
@@ -143,8 +154,12 @@ def _in_terminal() -> bool:
     )
 
 
+@verb("report crawls/site -o report.html", "-o --output", store_required=False)
 def report(options: Namespace) -> Answer:
-    """Write the page; an existing page is replaced when the new page is complete."""
+    """Write one page that loads no other files, about the job at its last checkpoint.
+
+    A crawl may be running. An existing page is replaced when the new page is complete.
+    """
     from bloomdupe.monitoring.report import report as page_of
 
     data = page_of(options.job.read()).encode()
@@ -196,8 +211,12 @@ def amount(text: str) -> int:
     return sizing.check_capacity(int(number), "--urls")
 
 
+@verb("size --urls 10M --fpp 1e-6", "--urls", "--fpp", on=())
 def size(options: Namespace) -> Answer:
-    """Calculate the figures."""
+    """Calculate the memory and disk that a number of URLs and a probability need.
+
+    It is the probability of a false positive: that a new URL is called seen.
+    """
     capacity = amount(options.urls)
     fpp = sizing.check_fpp(options.fpp, "--fpp")
     shape = sizing.layer_geometry(capacity, fpp, 0)

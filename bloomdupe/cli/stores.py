@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.output import table
-from bloomdupe.cli.verbs import INTERRUPTED, Answer
+from bloomdupe.cli.verbs import DISK, INTERRUPTED, Answer, verb
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import SettingError, StoreError
 from bloomdupe.filter.parameters import is_url
@@ -21,8 +21,13 @@ if TYPE_CHECKING:
     from bloomdupe.moving.scrapy_redis_job import RedisJob
 
 
+@verb("backup crawls/site backup", "target", "--with-cookies", on=DISK)
 def backup(options: Namespace) -> Answer:
-    """Copy the last checkpoint, compacted."""
+    """Copy the last checkpoint of a store to a new directory, compacted.
+
+    A crawl may be running. Cookies are secrets, and left out unless told; tokens in
+    requests or in attributes of the spider are not.
+    """
     from bloomdupe.filter.bloom import BloomFilter
 
     source, target = options.job.directory, options.target
@@ -39,8 +44,13 @@ def backup(options: Namespace) -> Answer:
     return Answer(lines, {**record, "cookies_left_out": left_out})
 
 
+@verb("verify crawls/site", on=DISK, store_required=False)
 def verify_store(options: Namespace) -> Answer:
-    """Read all of a store, in a process of its own."""
+    """Read all of a store and report its faults.
+
+    Nothing is changed. No crawl may be running. The exit code is 1 if there is a
+    fault.
+    """
     from bloomdupe.store.format import last_backup
     from bloomdupe.store.lmdb.check import verify
 
@@ -57,8 +67,22 @@ def verify_store(options: Namespace) -> Answer:
     return Answer(lines, record, int(bool(problems)))
 
 
+@verb(
+    "import crawls/site --spider site --trust-pickles",
+    "source",
+    "--spider",
+    "--trust-pickles",
+    "--fingerprints-only",
+    on=DISK,
+)
 def import_job(options: Namespace) -> Answer:
-    """Make a job of what Scrapy, or scrapy-redis, has left."""
+    """Make a job of the pending requests and the seen URLs in SOURCE.
+
+    That is a JOBDIR that Scrapy's own scheduler has closed in good order, or the URL of
+    a Redis on which scrapy-redis has run the crawl. Without SOURCE, it is STORE itself.
+    Requests that cannot be read are printed and left out, and the exit code is 1. If
+    this is interrupted, there is no job: run it again.
+    """
     from bloomdupe.jobs.project import Project
     from bloomdupe.moving.imports import import_into
 
@@ -126,8 +150,23 @@ PAUSE = 1.0
 """Seconds between two reads from Redis."""
 
 
+@verb(
+    "collect redis://localhost:6379/0#site output --follow --delete",
+    "directory",
+    "--follow",
+    "--delete",
+    "--rest",
+    "--feed",
+)
 def collect(options: Namespace) -> Answer:
-    """Write the output of a crawl into its feeds, each item once."""
+    """Write the output of a crawl into its feeds, each item once.
+
+    Call it in the folder of the project. Of a crawl on Redis, relative paths of feeds
+    begin in DIRECTORY. JSON lines and CSV grow while items come; other feeds get whole
+    files when the crawl has ended. After any end, run it again: it goes on. Of a job in
+    a directory, the feeds that wait for the end of the crawl get all items that are
+    there now.
+    """
     if is_url(options.store):
         if options.directory is None:
             raise SettingError("a crawl on Redis needs a DIRECTORY for the files")

@@ -7,12 +7,9 @@ import shlex
 import pytest
 
 from bloomdupe.cli import main as cli
-from bloomdupe.cli import verbs
-
-VERBS = {verb.name: verb for verb in verbs.VERBS}
 
 
-@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize("name", cli.VERBS)
 def test_help_has_an_example_that_can_be_called(
     capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
@@ -20,7 +17,7 @@ def test_help_has_an_example_that_can_be_called(
         cli.main([name, "--help"])
     assert ended.value.code == 0
     out = " ".join(capsys.readouterr().out.split())
-    example = VERBS[name].example
+    example = cli.VERBS[name].example
     assert f"Example: bloomdupe {' '.join(example.split())}" in out
     assert "--json" in out
     options = cli.build_parser().parse_args(shlex.split(example))

@@ -3,14 +3,14 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.jobs import PROJECT, Verb, as_project, call
 
 from bloomdupe import BloomFilter
+from bloomdupe.cli.main import VERBS
 from bloomdupe.cli.showing import amount
-from bloomdupe.cli.verbs import BOTH, DISK, VERBS
+from bloomdupe.cli.verbs import BOTH, DISK
 
 KEY = bytes(16)
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -91,15 +91,15 @@ ON_REDIS = "redis://:secret@localhost:1/0#site"
 AFTER = {"backup": ["copy"]}
 
 
-@pytest.mark.parametrize("one", [v for v in VERBS if v.on == DISK], ids=str)
+@pytest.mark.parametrize("name", [v.name for v in VERBS.values() if v.on == DISK])
 def test_a_verb_that_a_crawl_on_redis_lacks_is_refused_and_the_rest_named(
-    verb: Verb, tmp_path: Path, one: Any
+    verb: Verb, tmp_path: Path, name: str
 ) -> None:
-    code, _, err = verb(one.name, ON_REDIS, *AFTER.get(one.name, []))
+    code, _, err = verb(name, ON_REDIS, *AFTER.get(name, []))
     assert code == 2
     assert " does not have this verb: expected" in err
     named = err.rpartition(" are ")[2].strip().split(", ")
-    assert named == [other.name for other in VERBS if other.on == BOTH]
+    assert named == [other.name for other in VERBS.values() if other.on == BOTH]
     assert "secret" not in err
     assert not [*tmp_path.iterdir()]
 
