@@ -1,7 +1,7 @@
 """Output that is part of the checkpoint: every item is in its file exactly once.
 
-``exporter`` replaces Scrapy's feed exporter. ``feed`` turns items into lines, a
-``journal`` keeps them until ``file`` has them. All other feeds wait: ``delivery``
+``exporter`` replaces Scrapy's feed exporter. ``appended_feed`` turns items into lines,
+and a ``journal`` keeps them until the file has them. All other feeds wait: ``delivery``
 writes them when the crawl has finished. ``stored_feeds`` continues those of the last
 run. ``media`` gives media pipelines the store in ``complete_files``. ``addon`` and
 ``crawl`` import it.

@@ -13,9 +13,14 @@ from hashlib import sha1
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.feeds.file import write_bytes
 from bloomdupe.inside_scrapy.private_names import FSFilesStore
-from bloomdupe.store.files import Descriptor, is_at, make_directory, sync_directory
+from bloomdupe.store.files import (
+    Descriptor,
+    is_at,
+    make_directory,
+    sync_directory,
+    write_bytes,
+)
 from bloomdupe.store.platform import sync
 from bloomdupe.store.system_errors import failed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -14,15 +14,19 @@ from mmh3 import mmh3_x64_128_digest
 from scrapy.utils.defer import ensure_awaitable
 
 from bloomdupe.feeds.feed_format import described, local_path, replaces
-from bloomdupe.feeds.file import read_bytes
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import unpack
-from bloomdupe.store.files import lock_owner, make_directory, sync_directory
+from bloomdupe.store.files import (
+    lock_owner,
+    make_directory,
+    read_bytes,
+    sync_directory,
+)
 from bloomdupe.store.platform import sync
 from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Iterable
 
     from scrapy import Spider
     from scrapy.extensions.feedexport import FeedSlot
@@ -35,44 +39,44 @@ logger = logger_of(__name__)
 
 
 class Deliveries:
-    """Writes the items of a journal to the storages of feeds.
+    """Writes the items of a journal to the storages of feeds."""
 
-    ``report`` gets the slot of each file and whether its storage has accepted it.
-    """
+    def __init__(self, access: FeedExporterAccess, left: StoredFeeds) -> None:
+        self._access, self._left = access, left
+        self._made: list[tuple[FeedSlot, bool]] = []
 
-    def __init__(
-        self,
-        access: FeedExporterAccess,
-        left: StoredFeeds,
-        report: Callable[[FeedSlot, bool], Awaitable[None]],
-    ) -> None:
-        self._access, self._left, self._report = access, left, report
+    async def deliver(
+        self, feeds: Iterable[WaitingFeed]
+    ) -> list[tuple[FeedSlot, bool]]:
+        """Deliver all that is in the journal; the log says what has failed.
 
-    async def deliver(self, feeds: Iterable[WaitingFeed]) -> bool:
-        """Deliver all that is in the journal; return whether all went well.
-
-        The crawl has finished: a batch that is not full is delivered, too.
+        Returns the slot of each file, and whether its storage has accepted it. The
+        crawl has finished: a batch that is not full is delivered, too.
         """
         place = self._left.directory
         with explained(f"cannot write feeds from {place}", place):
             make_directory(place, 0o700)
-            lock = lock_owner(place)
-            try:
-                results = [await self._deliver(feed) for feed in feeds]
-            finally:
-                lock.close()
-        return all(results)
+            with lock_owner(place):
+                for feed in feeds:
+                    await self._deliver(feed)
+        return self._made
 
-    async def _deliver(self, feed: WaitingFeed) -> bool:
+    async def _deliver(self, feed: WaitingFeed) -> None:
         slot, delivered = feed.slot, self._left.delivered
+        moment, options = self._left.moment, slot.feed_options
         try:
-            record = delivered.get(feed.name, feed.begin)
-            while delivered.lacks(feed.index, record) or (
-                feed.slot.feed_options["store_empty"] and record["batch"] == 1
+            record = delivered.get(feed.name, feed.record["begin"])
+            while delivered.lacks(feed.number, record) or (
+                options["store_empty"] and record["batch"] == 1
             ):
-                slot = self._slot(feed, record)
+                batch: int = record["batch"]
+                # Each batch has a time of its own, and the same one after a kill.
+                begun = moment + timedelta(microseconds=batch - 1)
+                slot = self._access.new_slot(
+                    slot.uri_template, options, batch, moment, begun
+                )
                 record = await self._hand_over(feed, slot, record)
-                await self._report(slot, True)
+                self._made.append((slot, True))
         except Exception:
             logger.exception(
                 "Error storing the feed (%(count)d items) in: %(uri)s. It is kept in"
@@ -84,50 +88,27 @@ class Deliveries:
                 },
                 extra={"spider": self._access.crawler.spider},
             )
-            await self._report(slot, False)
-            return False
-        return True
-
-    def _slot(self, feed: WaitingFeed, record: dict[str, Any]) -> FeedSlot:
-        """Return Scrapy's slot for the next file of a feed; note when it was begun."""
-        batch, moment = record["batch"], self._left.moment
-        begun = moment
-        template, options = feed.slot.uri_template, feed.slot.feed_options
-        if options["batch_item_count"]:
-            if "time" not in record:
-                record["time"] = datetime.now(tz=timezone.utc).isoformat()
-                self._left.delivered.put(feed.name, record)
-            begun = datetime.fromisoformat(record["time"])
-        uri = self._access.uri_of(template, options, batch, moment, begun)
-        return self._access.new_slot(template, options, batch, uri)
-
-    # One file
+            self._made.append((slot, False))
 
     async def _hand_over(
         self, feed: WaitingFeed, slot: FeedSlot, record: dict[str, Any]
     ) -> dict[str, Any]:
-        """Write a file, and give it to its storage; return the new record.
-
-        If the exporter fails for an item, the delivery fails.
-        """
-        most = int(slot.feed_options["batch_item_count"] or 0) or None
-        start = record["end"]
-        if replaces(slot) and not most:
-            start = feed.begin
+        """Write a file, and give it to its storage; return the new record."""
+        most = slot.feed_options["batch_item_count"] or None
+        anew, put = replaces(slot), self._left.delivered.put
+        start = feed.record["begin"] if anew and not most else record["end"]
         place, storage = local_path(slot, self._access.here), slot.storage
         target = None
         if place is not None:
-            target = Target(
-                place, start, record.get("target"), empty_before=replaces(slot)
-            )
+            target = Target(place, start, record.get("target"), empty_before=anew)
             start, slot.storage = target.start, target
-        end = record["end"]
+        done = {**record, "batch": record["batch"] + 1}
         try:
             slot.start_exporting()
-            exporter: Any = slot.exporter
-            items = self._left.journal.of(feed.index, start)
-            for end, data in islice(items, most):  # noqa: B007 - it is needed below
-                exporter.export_item(unpack(data))
+            assert slot.exporter is not None  # noqa: S101 - it has started
+            items = self._left.journal.of(feed.number, start)
+            for done["end"], data in islice(items, most):
+                slot.exporter.export_item(unpack(data))
                 slot.itemcount += 1
             slot.finish_exporting()
         except BaseException:
@@ -137,17 +118,17 @@ class Deliveries:
         finally:
             slot.storage = storage
         file = self._access.file_of(slot)
-        done = {**record, "end": end, "batch": slot.batch_id + 1}
-        done.pop("time", None)
         if target is not None:
-            record["target"] = done["target"] = target.prepare(file)
-            self._left.delivered.put(feed.name, record)
-        elif hasattr(file, "flush") and not getattr(file, "closed", False):
-            file.flush()
+            done["target"] = target.prepare(file)
+            put(feed.name, {**record, "target": done["target"]})
+            target.store(file)
+        else:
+            if hasattr(file, "flush") and not getattr(file, "closed", False):
+                file.flush()
+            await ensure_awaitable(storage.store(file))
         if most:
             done.pop("target", None)
-        await ensure_awaitable((target or storage).store(file))
-        self._left.delivered.put(feed.name, done)
+        put(feed.name, done)
         return done
 
 

@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.defer import maybe_deferred_to_future
-from scrapy.utils.misc import load_object
 
 from bloomdupe.errors import BloomDupeError, FeedError, StoreError
+from bloomdupe.feeds.appended_feed import AppendedFeed
 from bloomdupe.feeds.delivery import Deliveries
-from bloomdupe.feeds.feed import Feed, WaitingFeed, name_of
+from bloomdupe.feeds.feed import WaitingFeed
 from bloomdupe.feeds.feed_format import (
-    appended_path,
     described,
     local_path,
     parameters,
+    with_parameters,
     without_secret,
 )
 from bloomdupe.feeds.journal import ITEM, packed, unpacked
 from bloomdupe.inside_scrapy.engine import mark_failed, send_signal
-from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
+from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess, add_extension
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import pack_texts
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.extensions.feedexport import FeedSlot
 
+    from bloomdupe.feeds.feed import Feed
     from bloomdupe.feeds.stored_feeds import StoredFeeds
 
     Put = Callable[[Any, list[tuple[int, bytes]]], None]
@@ -53,8 +51,8 @@ class FeedExporter(FeedExporterAccess):
     checkpoint: an item stays in memory until its request is acknowledged, and is
     committed together with the request. Otherwise, all is as in Scrapy.
 
-    A checkpoint calls, in this order, :meth:`sync`, :meth:`prepare`, (commits),
-    ``done`` of the part, :meth:`append`.
+    A checkpoint calls, in this order, :meth:`prepare`, (commits), ``done`` of the part,
+    :meth:`append`.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -69,11 +67,9 @@ class FeedExporter(FeedExporterAccess):
         self.fail: Fail = lambda _: None
         """Stops the crawl, because a part of an item cannot be kept."""
         self._left: StoredFeeds | None = None
-        self.taken: Sequence[Feed | WaitingFeed] = ()
+        self.taken: Sequence[Feed] = ()
         """The feeds that were taken from Scrapy."""
-        self._lost: dict[str, Any] = {}
-        self._finishing = self._closed = False
-        self._finished = self._idle = self._anew = False
+        self._finishing = self._finished = False
 
     @classmethod
     def of(cls, crawler: Crawler) -> FeedExporter:
@@ -83,99 +79,75 @@ class FeedExporter(FeedExporterAccess):
             exporter = cls(crawler)
             exporter.feeds.clear()
             crawler.signals.connect(exporter.item_scraped, signals.item_scraped)
-        return exporter
-
-    @classmethod
-    def early(cls, crawler: Crawler) -> FeedExporter:
-        """Return the exporter that Scrapy will make; it has no feeds if it is off."""
-        exporter = cls(crawler)
-        extensions = crawler.settings.getwithbase("EXTENSIONS").items()
-        if cls not in (load_object(name) for name, at in extensions if at is not None):
-            exporter.feeds.clear()
+            add_extension(crawler, exporter)
         return exporter
 
     # Opening
 
-    def restore(self, left: StoredFeeds, put: Put, fail: Fail) -> None:
+    def restore(self, left: StoredFeeds | None, put: Put, fail: Fail) -> None:
         """Make the feeds part of the checkpoint; called when the crawl opens.
 
-        ``put`` gets the response and the lines of each item, as ``(number of the feed,
-        line)``. ``fail`` stops the crawl, for an item that cannot be kept. Raises
-        :class:`~bloomdupe.errors.FeedError` for a feed that cannot be continued.
+        A worker has no feeds that are ``left``, and writes no file: all feeds wait, for
+        ``collect``. ``put`` gets the response and the lines of each item, as ``(number
+        of the feed, line)``. ``fail`` stops the crawl, for an item that cannot be kept.
+        Raises :class:`~bloomdupe.errors.FeedError` for a feed that cannot be continued.
         """
-        slots = self.check(left)
-        self._anew = not left.resumed and not left.owing
-        left.journal.begin(anew=self._anew)
-        taken: list[Feed | WaitingFeed] = []
-        numbers = count()
-        for name, slot, place in slots:
-            if place is None:
-                taken.append(left.take_waiting(name, slot))
-                continue
-            known = left.take(name, slot.feed_options, place)
-            taken.append(Feed(next(numbers), name, slot, self, *known, left.lines))
-        self._left, self._lost = left, left.lost()
-        self._finished = self._idle = left.resumed and left.finished
-        self._take_part(put, fail, taken)
-
-    def share(self, put: Put, fail: Fail) -> None:
-        """Make the items part of the output of a worker, which writes no file.
-
-        All feeds wait, for ``collect``. See :meth:`restore`.
-        """
-        self._take_part(put, fail, self.all_waiting())
-
-    def all_waiting(self) -> list[WaitingFeed]:
-        """Return the feeds as those of a worker; their order numbers them."""
-        return [
-            WaitingFeed(
-                name_of(self, template, options),
-                self.new_slot(template, options, 1),
-                number,
-            )
-            for number, (template, options) in enumerate(self.feeds.items())
-        ]
-
-    def _take_part(
-        self, put: Put, fail: Fail, taken: Sequence[Feed | WaitingFeed]
-    ) -> None:
-        """Take feeds from Scrapy: their items go to ``put``."""
+        if left is None:
+            self.taken = [
+                WaitingFeed(name, self.new_slot(template, options), number)
+                for number, (name, template, options) in enumerate(self.named())
+            ]
+        else:
+            self.taken = self.check(left)
+            left.go_on(self.taken)
+            self._finished = left.resumed and left.finished
+        self._left, self._put, self.fail = left, put, fail
         self.feeds.clear()
-        self.taken, self._put, self.fail = taken, put, fail
 
-    def check(self, left: StoredFeeds) -> list[tuple[str, FeedSlot, Path | None]]:
-        """Compare the feeds with the last run; nothing is changed.
+    def named(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Yield name, template and options of each feed.
 
-        Returns for each its name, its slot, and the file to which it is appended.
-        Raises :class:`~bloomdupe.errors.FeedError`.
+        The name is its URI without the secret and the parts that change in each run. So
+        a feed for another value of a spider's argument is another feed. Raises
+        :class:`~bloomdupe.errors.FeedError` if the spider lacks a parameter of it.
         """
-        slots, templates = [], dict[object, str]()
         for template, options in self.feeds.items():
-            name = name_of(self, template, options)
-            uri = self.uri_of(template, options, 1, left.moment, left.moment)
-            slot = self.new_slot(template, options, 1, uri)
-            slots.append((name, slot, appended_path(slot, self.here)))
-            place = local_path(slot, self.here)
-            if place is not None and not options["batch_item_count"]:
-                other = templates.setdefault(place, template)
-                if other != template:
-                    raise FeedError(
-                        f"FEEDS: the feeds {without_secret(other)} and"
-                        f" {without_secret(template)} have the same file {place}; give"
-                        " each a name of its own"
-                    )
-        left.check({name: (slot.feed_options, at) for name, slot, at in slots})
-        return slots
+            name = without_secret(template)
+            try:
+                name = with_parameters(name, self.uri_params(options))
+            except KeyError as error:
+                raise FeedError(
+                    f"FEEDS: {name} needs {error.args[0]!r}, which the spider has not"
+                    " when the crawl begins: set it when the spider is made, as -a does"
+                ) from error
+            yield name, template, options
+
+    def check(self, left: StoredFeeds) -> list[Feed]:
+        """Return the feeds of this run; nothing is changed.
+
+        Raises :class:`~bloomdupe.errors.FeedError` if the crawl cannot go on with them.
+        """
+        feeds: list[Feed] = []
+        templates: dict[object, str] = {}
+        for name, template, options in self.named():
+            slot = self.new_slot(template, options, 1, left.moment)
+            feeds.append(left.feed(name, slot, self.here))
+            batches = options["batch_item_count"]
+            place = (None if batches else local_path(slot, self.here)) or name
+            other = templates.setdefault(place, template)
+            if other != template:
+                raise FeedError(
+                    f"FEEDS: the feeds {without_secret(other)} and"
+                    f" {without_secret(template)} have the same file {place}; give each"
+                    " a name of its own"
+                )
+        left.check(feeds)
+        return feeds
 
     def open_spider(self, spider: Spider) -> None:
         """Open feeds; called by Scrapy when the scheduler is open."""
         if self._put is None:
             super().open_spider(spider)
-
-    @property
-    def appended(self) -> list[Feed]:
-        """The feeds that are appended to local files, in the order of their numbers."""
-        return [feed for feed in self.taken if isinstance(feed, Feed)]
 
     @property
     def waiting(self) -> list[WaitingFeed]:
@@ -206,8 +178,6 @@ class FeedExporter(FeedExporterAccess):
             if self.slots:
                 super().item_scraped(item, spider)
             return
-        if self._closed:
-            return  # its request is not acknowledged: the next run yields it again
         feeds, failures = [], list[Exception]()
         for feed in self.taken:
             try:
@@ -226,7 +196,7 @@ class FeedExporter(FeedExporterAccess):
             raise failures[-1]
 
     def lines_of(
-        self, item: object, feeds: Iterable[Feed | WaitingFeed]
+        self, item: object, feeds: Iterable[Feed]
     ) -> tuple[list[tuple[int, bytes]], list[tuple[Feed, Exception]]]:
         """Return the lines of an item for these feeds, and the errors of exporters.
 
@@ -235,31 +205,25 @@ class FeedExporter(FeedExporterAccess):
         """
         lines: list[tuple[int, bytes]] = []
         failed: list[tuple[Feed, Exception]] = []
-        waiting: list[WaitingFeed] = []
+        waiting: list[int] = []
+        data = b""
         for feed in feeds:
             if isinstance(feed, WaitingFeed):
-                waiting.append(feed)
-                continue
-            try:
-                lines.append((feed.number, feed.encode(item)))
-            except (BloomDupeError, MemoryError):
-                raise
-            except Exception as error:  # noqa: BLE001 - of any exporter
-                failed.append((feed, error))
+                data = data or pack_texts(item)
+                feed.try_exporter(data)
+                waiting.append(feed.number)
+            elif isinstance(feed, AppendedFeed):
+                try:
+                    lines.append((feed.number, feed.encoder.encode(item)))
+                except (BloomDupeError, MemoryError):
+                    raise
+                except Exception as error:  # noqa: BLE001 - of any exporter
+                    failed.append((feed, error))
         if waiting:
-            data = pack_texts(item)
-            for feed in waiting:
-                feed.try_exporter(self, data)
-            lines.append((ITEM, packed((f.index for f in waiting), data)))
+            lines.append((ITEM, packed(waiting, data)))
         return lines, failed
 
     # Checkpoints
-
-    def sync(self) -> None:
-        """Sync the files, so that the job may drop the last pieces."""
-        self.append()
-        for feed in self.appended:
-            feed.file.sync()
 
     def prepare(self, lines: Iterable[tuple[int, bytes]]) -> Part:
         """Return the part of the next checkpoint; nothing that counts is changed.
@@ -272,39 +236,34 @@ class FeedExporter(FeedExporterAccess):
         left = self._left
         if left is None:
             return Part(output=output_of(lines))
-        appended, waiting = self.appended, self.waiting
+        feeds = {feed.number: feed for feed in self.taken}
         left.lines.begin(anew=True)
-        left.journal.begin(anew=self._anew)
-        for feed in appended:
+        left.journal.begin()
+        for feed in self.taken:
             feed.begin()
-        new = Counter[int]()
         taken = False
         for number, data in lines:
             taken = True
             if number == ITEM:
                 left.journal.add(data)
-                new.update(unpacked(data)[0])
+                for waiting in unpacked(data)[0]:
+                    feeds[waiting].add(data)
             else:
-                appended[number].add(data)
+                feeds[number].add(data)
         unchanged = self._finished and not taken
         finishing = self._finishing and not unchanged
-        records = {f.name: f.seal(finishing=finishing) for f in appended}
-        records |= {f.name: f.record(new[f.index]) for f in waiting}
+        records = {f.name: f.seal(finishing=finishing) for f in self.taken}
 
         def done() -> None:
             self._finished = finishing or unchanged
-            self._idle = self._idle and not taken
-            self._anew = False
-            for feed in appended:
+            for feed in self.taken:
                 feed.done()
-            for one in waiting:
-                one.slot.itemcount += new[one.index]
             left.lines.done()
             left.journal.done()
 
         return Part(
             entries={
-                "feeds": {**records, **self._lost},
+                "feeds": {**records, **left.lost},
                 "lines": left.lines.seal(),
                 "journal": left.journal.seal(),
                 "feeds_moment": left.moment.isoformat(),
@@ -318,7 +277,7 @@ class FeedExporter(FeedExporterAccess):
 
         Raises :class:`~bloomdupe.errors.FeedError`; the job keeps the lines then.
         """
-        for feed in self.appended:
+        for feed in self.taken:
             feed.append()
 
     # The end
@@ -335,11 +294,10 @@ class FeedExporter(FeedExporterAccess):
 
         The scheduler has closed by then, so the store may be closed, too.
         """
-        self._closed = True
         if self._left is not None:
-            for feed in self.appended:
-                if feed.file.begun and not self._idle:
-                    await self.report(feed.slot, stored=True)
+            for feed in self.taken:
+                if feed.record["size"] is not None:
+                    await self._report(feed.slot, stored=True)
             if not await self.deliver():
                 mark_failed(self.crawler)
             self.release()
@@ -347,8 +305,8 @@ class FeedExporter(FeedExporterAccess):
 
     def release(self) -> None:
         """Release the files; nothing is written."""
-        for feed in self.appended:
-            feed.file.close()
+        for feed in self.taken:
+            feed.close()
         if self._left is not None:
             self._left.close()
 
@@ -370,8 +328,7 @@ class FeedExporter(FeedExporterAccess):
                     )
             return True
         try:
-            deliveries = Deliveries(self, left, self.report)
-            return not waiting or await deliveries.deliver(waiting)
+            made = await Deliveries(self, left).deliver(waiting) if waiting else []
         except (FeedError, StoreError) as error:
             logger.error(  # noqa: TRY400 - a line says it all
                 "%(error)s. No feed is delivered; the items are kept: run the same"
@@ -380,8 +337,11 @@ class FeedExporter(FeedExporterAccess):
                 extra={"spider": self.crawler.spider},
             )
             return False
+        for slot, stored in made:
+            await self._report(slot, stored=stored)
+        return all(stored for _, stored in made)
 
-    async def report(self, slot: FeedSlot, stored: bool) -> None:
+    async def _report(self, slot: FeedSlot, *, stored: bool) -> None:
         """Report a complete file in the log, in the stats and by a signal."""
         assert self.crawler.stats is not None  # noqa: S101 - it runs
         kind = type(slot.storage).__name__
@@ -418,11 +378,3 @@ def output_of(lines: Iterable[tuple[int, bytes]]) -> list[list[bytes]]:
         output[-1] += (b"%d" % (len(output[-1]) // 2), data)
         size += len(data)
     return output
-
-
-def feed_names(crawler: Crawler) -> list[str]:
-    """Return the names of the feeds that workers with these settings have.
-
-    They are their URIs, without secrets and times.
-    """
-    return [feed.name for feed in FeedExporter.early(crawler).all_waiting()]

@@ -1,212 +1,108 @@
-"""Feed: lines that are committed before they are appended to a local file."""
+"""Feeds: what the job keeps of each; those that wait for the end of the crawl."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from scrapy.exporters import CsvItemExporter
-
-from bloomdupe.errors import FeedError
-from bloomdupe.feeds.feed_format import (
-    options_of,
-    plain,
-    with_parameters,
-    without_secret,
-)
-from bloomdupe.feeds.journal import Piece, packed
-from bloomdupe.inside_scrapy.feed_exporter import write_columns
+from bloomdupe.feeds.feed_format import without_secret
+from bloomdupe.inside_scrapy.feed_exporter import started_exporter
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import unpack
 
 if TYPE_CHECKING:
-    from scrapy.exporters import BaseItemExporter
     from scrapy.extensions.feedexport import FeedSlot
-
-    from bloomdupe.feeds.file import FeedFile
-    from bloomdupe.feeds.journal import Journal
-    from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess
 
 logger = logger_of(__name__)
 
-BLOCK_BYTES = 64 << 10
-"""Bytes of lines that are written together."""
-
 
 class Feed:
-    """Encodes items as lines when they are scraped; writes them when they are acked.
+    """A feed of a job; its ``record`` is what the store keeps of it.
+
+    ``uri``     its place
+    ``number``  by which the journals name it
+    ``items``   items in it
+    ``size``    bytes of its file; null if there is none yet
+    ``options`` those that must not change, see
+                :func:`~bloomdupe.feeds.feed_format.options_of`
+    ``done``    true if it was complete, and the present run does not have it
 
     The order in a checkpoint is: :meth:`begin`, :meth:`add`, :meth:`seal`, (commit),
     :meth:`done`, :meth:`append`. Nothing that counts is changed before :meth:`done`.
-
-    The store keeps, for each feed:
-
-    ``uri``     place of the file
-    ``items``   items in it
-    ``file``    see :class:`~bloomdupe.feeds.file.FeedFile`; null if it is not there
-                yet
-    ``ours``    whether the crawl has ever written to it
-    ``number``  of its piece among the records in ``lines``
-    ``fields``  its columns (CSV)
-    ``options`` see :func:`~bloomdupe.feeds.feed_format.options_of`
-    ``done``    true if it was complete, and the present run does not have it
     """
 
-    def __init__(
-        self,
-        number: int,
-        name: str,
-        slot: FeedSlot,
-        access: FeedExporterAccess,
-        record: dict[str, Any] | None,
-        file: FeedFile,
-        lines: Journal,
-    ) -> None:
-        self.number, self.name, self.slot, self.file = number, name, slot, file
-        self._options = options_of(slot.feed_options)
-        self._lines = lines
-        record = record or {"items": 0, "fields": None}
-        slot.itemcount = record["items"]
-        self._access, self._fields = access, record["fields"]
-        self._head = b""
-        """Bytes at the beginning of a file; for CSV known after the first item only."""
-        self._exporter: BaseItemExporter | None = None
-        self._sink = BytesIO()
-
-    # Items
-
-    def encode(self, item: object) -> bytes:
-        """Return an item as the bytes of its line in the file."""
-        exporter = self._exporter or self._begin_exporter(item)
-        try:
-            exporter.export_item(item)
-        finally:  # no part of an item that fails may precede the next item
-            line = self._written()
-        return line
-
-    def _begin_exporter(self, item: object) -> BaseItemExporter:
-        self._sink = BytesIO()  # an exporter that has failed closes the last one
-        exporter = self._access.new_exporter(self.slot, self._sink)
-        exporter.start_exporting()
-        if isinstance(exporter, CsvItemExporter):
-            write_columns(exporter, item, self._fields)
-            self._head, self._fields = self._written(), plain(exporter.fields_to_export)
-        self._exporter = exporter
-        return exporter
-
-    def _written(self) -> bytes:
-        """Return what the exporter has written, once."""
-        data = self._sink.getvalue()
-        self._sink.seek(0)
-        self._sink.truncate()
-        return data
-
-    # Checkpoints
+    def __init__(self, name: str, slot: FeedSlot, number: int) -> None:
+        self.name = name
+        """Its name in the store."""
+        self.slot = slot
+        """Scrapy's slot of its first file; it counts the committed items."""
+        self.number = number
+        self.record: dict[str, Any] = {
+            "uri": without_secret(slot.uri),
+            "number": number,
+            "items": 0,
+            "size": None,
+            "options": {},
+        }
+        self._next = self.record
 
     def begin(self) -> None:
         """Begin with the next commit; what was added for another is taken back."""
-        self._items, self._end = self.slot.itemcount, self.file.end
-        self._begun = self.file.begun
-        self._block = bytearray()
+        self._next = {**self.record}
 
-    def add(self, line: bytes) -> None:
-        """Add the line of an acknowledged item."""
-        if not self._begun:
-            self._begin_file()
-            line = self.file.joint(self._head) + line
-        elif not self._end and not self._block:  # it was stored empty
-            line = self._head + line
-        self._items += 1
-        self._block += line
-        if len(self._block) >= BLOCK_BYTES:
-            self._flush()
+    def add(self, data: bytes) -> None:
+        """Add an acknowledged item."""
+        self._next["items"] += 1
 
     def seal(self, *, finishing: bool) -> dict[str, Any]:
-        """Return the record of the feed for the store.
-
-        ``finishing`` makes a file without items, if it is wanted, unless it exists.
-        """
-        self._flush()
-        if finishing and not self._begun and self.slot.store_empty:
-            self._begin_file()
-            self._begun = not self.file.base  # or it is the user's
-        return {
-            "uri": without_secret(self.slot.uri),
-            "items": self._items,
-            "file": {"base": self.file.base, "size": self._end}
-            if self._begun
-            else None,
-            "ours": self._begun or self.file.ours,
-            "number": self.number,
-            "fields": self._fields,
-            "options": self._options,
-        }
+        """Return the record for the store; ``finishing``: the crawl ends with it."""
+        del finishing
+        return self._next
 
     def done(self) -> None:
         """Note that all this is committed."""
-        self.slot.itemcount = self._items
-        self.file.begun, self.file.end = self._begun, self._end
+        self.go_on(self._next)
 
     def append(self) -> None:
-        """Write the lines of the last checkpoint."""
-        self.file.append(Piece(self._lines, self.number))
+        """Write the items of the last commit, if this is their time."""
 
-    def _begin_file(self) -> None:
-        self.file.begin()
-        self._begun, self._end = True, self.file.end
+    def close(self) -> None:
+        """Release the file; nothing is written."""
 
-    def _flush(self) -> None:
-        """Add a block to the piece."""
-        if self._block:
-            self._lines.add(packed([self.number], self._block))
-            self._end += len(self._block)
-            self._block.clear()
+    def go_on(self, record: dict[str, Any]) -> None:
+        """Go on with a record, as it was committed."""
+        self.record = record
+        self.slot.itemcount = record["items"]
 
+    def restore(self, old: dict[str, Any], *, bound: bool, resumed: bool) -> None:
+        """Go on from the record of the last run.
 
-def name_of(access: FeedExporterAccess, template: str, options: dict[str, Any]) -> str:
-    """Return the name of a feed: its URI without the parts that change in each run.
-
-    So a feed for another value of a spider's argument is another feed. Raises
-    :class:`~bloomdupe.errors.FeedError` if the spider lacks a parameter of it.
-    """
-    name = without_secret(template)
-    try:
-        return with_parameters(name, access.uri_params(options, 1))
-    except KeyError as error:
-        raise FeedError(
-            f"FEEDS: {name} needs {error.args[0]!r}, which the spider has not when the"
-            " crawl begins: set it when the spider is made, as -a does"
-        ) from error
+        ``bound`` says that it has lacked items; ``resumed`` is as in
+        :class:`~bloomdupe.feeds.stored_feeds.StoredFeeds`.
+        """
+        if resumed or bound:
+            self.go_on(old)
 
 
-@dataclass
-class WaitingFeed:
-    """A feed that is written from the journal.
+class WaitingFeed(Feed):
+    """A feed that is written from the journal when the crawl has finished.
 
-    The store keeps its ``uri``, ``items``, ``index`` and ``begin``, and no ``file``.
+    Its record has ``begin``, too: the position in the journal at which the present
+    round begins.
     """
 
-    name: str
-    """Its name in the store."""
-    slot: FeedSlot
-    """Scrapy's slot of its first file; it counts the items of this round, as of the
-    last commit."""
-    index: int
-    """By which the journal names it."""
-    begin: int = 0
-    """The position in the journal at which the present round begins."""
-    tried: bool = False
-    """Whether its exporter was tried with an item of this run."""
+    def __init__(self, name: str, slot: FeedSlot, number: int) -> None:
+        super().__init__(name, slot, number)
+        self.record["begin"] = 0
+        self._tried = False
 
-    def try_exporter(self, access: FeedExporterAccess, item: bytes) -> None:
+    def try_exporter(self, item: bytes) -> None:
         """Export the first item of the run, and say so at once if that fails."""
-        if self.tried:
+        if self._tried:
             return
-        self.tried = True
+        self._tried = True
         try:
-            exporter = access.new_exporter(self.slot, BytesIO())
-            exporter.start_exporting()
+            exporter = started_exporter(self.slot, BytesIO())
             exporter.export_item(unpack(item))
             exporter.finish_exporting()
         except Exception:  # of any exporter in the settings
@@ -218,12 +114,7 @@ class WaitingFeed:
                 extra={"spider": self.slot.spider},
             )
 
-    def record(self, added: int) -> dict[str, Any]:
-        """Return the record of the feed for the store, with so many new items."""
-        return {
-            "uri": without_secret(self.slot.uri),
-            "items": self.slot.itemcount + added,
-            "file": None,
-            "index": self.index,
-            "begin": self.begin,
-        }
+
+def waits(record: dict[str, Any]) -> bool:
+    """Whether a record is that of a feed that waits for the end of the crawl."""
+    return "begin" in record

@@ -29,13 +29,6 @@ SHAPE = ("format", "fields", "encoding", "indent", "item_export_kwargs")
 """The options that must not change while a crawl goes on."""
 
 
-def plain(fields: Any) -> Any:
-    """Return a list of fields as JSON returns it."""
-    if fields is None or isinstance(fields, dict):
-        return fields
-    return list(fields)
-
-
 def options_of(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options that give a feed its shape, as the store keeps them.
 
@@ -43,7 +36,8 @@ def options_of(options: dict[str, Any]) -> dict[str, Any]:
     result is the same in every process.
     """
     shape = {name: options.get(name) for name in SHAPE}
-    shape["fields"] = plain(options["fields"])
+    if not isinstance(shape["fields"], dict | None):
+        shape["fields"] = list(shape["fields"])
     known: dict[str, Any] = json.loads(json.dumps(shape, default=_named))
     return known
 

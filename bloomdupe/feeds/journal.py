@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import zlib
 from array import array
-from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - as other exceptions
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import FeedError
-from bloomdupe.feeds.file import write_bytes
 from bloomdupe.store.files import (
     Descriptor,
     make_directory,
     open_regular,
     sync_directory,
+    write_bytes,
 )
 from bloomdupe.store.platform import sync_data
 from bloomdupe.store.system_errors import explained
@@ -47,8 +46,8 @@ class Journal:
     The store keeps the ``turn``, a number that is another one when the journal has
     begun anew, and the ``size`` of the file. Nothing counts before it is synced and
     this is committed. Bytes behind the size are of a process that was killed, and
-    is overwritten. No other user can read the files. The sums depend on the turn, which
-    distinguishes contents of the same place.
+    are overwritten. No other user can read the files. The sums depend on the turn,
+    which distinguishes contents of the same place.
 
     The order is: :meth:`begin`, :meth:`add`, :meth:`seal`, (commit), :meth:`done`.
     """
@@ -75,11 +74,12 @@ class Journal:
 
     # Writing
 
-    def begin(self, *, anew: bool) -> None:
+    def begin(self, *, anew: bool = False) -> None:
         """Take back records that are not committed; go on, or begin ``anew``."""
         self._buffer.clear()
-        self._turn = self.turn + anew
-        self.end = 0 if anew else self.size
+        if anew:
+            self._turn = self.turn + 1
+        self.end = self.size if self._turn == self.turn else 0
 
     def add(self, data: bytes) -> None:
         """Add what is :func:`packed`. Raises :class:`~bloomdupe.errors.StoreError`."""
@@ -129,8 +129,8 @@ class Journal:
 
     # Reading
 
-    def records(self, start: int = 0) -> Iterator[tuple[int, array[int], bytes]]:
-        """Yield the committed records: position behind it, its feeds, its bytes.
+    def of(self, feed: int, start: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Yield the committed records of a feed: position behind it, and its bytes.
 
         Raises :class:`FeedError` if a record is not there as it was written.
         """
@@ -148,38 +148,20 @@ class Journal:
                         raise ValueError("a record has another sum")
                     if start > end:
                         raise ValueError("a record is too long")
-                    yield start, *unpacked(data)
+                    feeds, data = unpacked(data)
+                    if feed in feeds:
+                        yield start, data
         except (OSError, ValueError, StructError) as error:
             raise FeedError(
                 f"{self.place}, which holds output of the job, is not as it was"
                 f" written: {error}. Put it back from a backup"
             ) from error
 
-    def of(self, feed: int, start: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield the committed records of a feed: position behind it, and its bytes.
-
-        Raises :class:`FeedError` if the file is damaged.
-        """
-        for position, feeds, data in self.records(start):
-            if feed in feeds:
-                yield position, data
-
     def close(self) -> None:
         """Release the files; nothing is written."""
         for file in self._files.values():
             file.close()
         self._files.clear()
-
-
-@dataclass
-class Piece:
-    """The records of a feed; they may be read as often as one likes."""
-
-    journal: Journal
-    feed: int
-
-    def __iter__(self) -> Iterator[bytes]:
-        return (data for _, data in self.journal.of(self.feed))
 
 
 def packed(feeds: Iterable[int], data: bytes | bytearray) -> bytes:

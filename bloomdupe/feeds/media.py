@@ -11,6 +11,7 @@ from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.inside_scrapy.engine import item_pipelines
 
 if TYPE_CHECKING:
+    from scrapy import Spider
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
@@ -23,22 +24,19 @@ class CompleteFiles:
     Cloud and FTP, and classes of the project.
     """
 
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the extension of a crawl, if it has a JOBDIR."""
         settings = crawler.settings
         if not (settings["JOBDIR"] and settings["ITEM_PIPELINES"]):
             raise NotConfigured
-        extension = cls(crawler)
+        extension = cls()
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
         return extension
 
-    def spider_opened(self) -> None:
+    def spider_opened(self, spider: Spider) -> None:
         """Replace the stores; called by Scrapy before the first item."""
-        pipelines = item_pipelines(self._crawler)
+        pipelines = item_pipelines(spider.crawler)
         if not pipelines:
             return  # and Scrapy's media pipelines need not be imported
         from scrapy.pipelines.files import FilesPipeline
@@ -46,7 +44,7 @@ class CompleteFiles:
         from bloomdupe.feeds.complete_files import CompleteFilesStore
         from bloomdupe.inside_scrapy.private_names import FSFilesStore
 
-        exporter = FeedExporter.of(self._crawler)
+        exporter = FeedExporter.of(spider.crawler)
         for pipeline in pipelines:
             if isinstance(pipeline, FilesPipeline):
                 store: object = pipeline.store

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from functools import cached_property
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import FeedChangedError, FeedError
-from bloomdupe.feeds.feed import WaitingFeed
-from bloomdupe.feeds.feed_format import changed_options, options_of
-from bloomdupe.feeds.file import FeedFile, change_of
-from bloomdupe.feeds.journal import Journal, Piece
+from bloomdupe.feeds.appended_feed import AppendedFeed
+from bloomdupe.feeds.feed import WaitingFeed, waits
+from bloomdupe.feeds.feed_format import appended_path, changed_options
+from bloomdupe.feeds.journal import Journal
 from bloomdupe.store.files import make_directory, read_json, refuse_link, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
     from pathlib import Path
 
     from scrapy.extensions.feedexport import FeedSlot
 
+    from bloomdupe.feeds.feed import Feed
 
 ANEW = "give the new crawl another JOBDIR"
 
@@ -30,8 +29,7 @@ class StoredFeeds:
     ``record`` is that of the last commit to the ``store``, a directory. No path in it
     is followed: places come from the settings of this run. It has:
 
-    ``feeds``           by name, see :class:`~bloomdupe.feeds.feed.Feed` and
-                        :class:`~bloomdupe.feeds.feed.WaitingFeed`
+    ``feeds``           by name, see :class:`~bloomdupe.feeds.feed.Feed`
     ``lines``           and ``journal``: see :class:`~bloomdupe.feeds.journal.Journal`
     ``feeds_moment``    the time that names of files have
     ``feeds_finished``  whether the crawl had finished
@@ -62,29 +60,24 @@ class StoredFeeds:
         """The time that names of files have: when the crawl has begun."""
         if resumed and "feeds_moment" in record:
             self.moment = datetime.fromisoformat(record["feeds_moment"])
-        self._feeds: dict[str, dict[str, Any]] = dict(record.get("feeds", {}))
-        self._indexes = {f["index"] for f in self._feeds.values() if "index" in f}
+        self._records: dict[str, dict[str, Any]] = dict(record.get("feeds", {}))
+        numbers = [feed["number"] for feed in self._records.values()]
+        self._next_number = 1 + max(numbers, default=-1)
 
-    def _is_begun(self, record: dict[str, Any]) -> bool:
+    def _goes_on(self, record: dict[str, Any]) -> bool:
         """Whether the crawl goes on with a feed: it gets the items still to come."""
         return self.resumed and not self.finished and not record.get("done")
 
     def _owes(self, name: str, record: dict[str, Any]) -> bool:
         """Whether a feed lacks committed items."""
-        if "index" in record:
+        if waits(record):
             delivered = self.delivered.get(name, record["begin"])
-            return self.delivered.lacks(record["index"], delivered)
-        file = record["file"]
-        return file is not None and bool(file["size"] > file["base"])
+            return self.delivered.lacks(record["number"], delivered)
+        return record["size"] not in (None, record["base"])
 
     def _is_bound(self, name: str, record: dict[str, Any]) -> bool:
         """Whether a run must have a feed as it was left."""
-        return self._is_begun(record) or self._owes(name, record)
-
-    @property
-    def owing(self) -> bool:
-        """Whether a feed lacks items of the journal."""
-        return any(self._owes(n, f) for n, f in self._feeds.items() if "index" in f)
+        return self._goes_on(record) or self._owes(name, record)
 
     def close(self) -> None:
         """Release the files of the job; nothing is written."""
@@ -93,18 +86,29 @@ class StoredFeeds:
 
     # Before anything is changed
 
-    def check(self, feeds: Mapping[str, tuple[dict[str, Any], Path | None]]) -> None:
+    def feed(self, name: str, slot: FeedSlot, here: Path) -> Feed:
+        """Return a feed of this run, which has not gone on yet.
+
+        Relative paths begin ``here``.
+        """
+        number = self._records.get(name, {}).get("number", self._next_number)
+        self._next_number = max(self._next_number, number + 1)
+        place = appended_path(slot, here)
+        if place is None:
+            return WaitingFeed(name, slot, number)
+        return AppendedFeed(name, slot, number, place, self.lines)
+
+    def check(self, feeds: Iterable[Feed]) -> None:
         """Refuse to go on with other feeds, or files, than those of the last run.
 
-        ``feeds`` are those of this run, by name: the options, and the file to which it
-        is appended, or None if it waits for the end of the crawl. Raises
-        :class:`~bloomdupe.errors.FeedError`.
+        Raises :class:`~bloomdupe.errors.FeedError`.
         """
         refuse_link(self.directory)
-        bound = {n: f for n, f in self._feeds.items() if self._is_bound(n, f)}
-        for name in bound.keys() & feeds.keys():
-            self._check(bound[name], *feeds[name])
-        lacking = [record["uri"] for n, record in bound.items() if n not in feeds]
+        bound = {n: f for n, f in self._records.items() if self._is_bound(n, f)}
+        for feed in feeds:
+            if feed.name in bound:
+                self._check(feed, bound.pop(feed.name))
+        lacking = [record["uri"] for record in bound.values()]
         if lacking:
             raise FeedError(
                 f"this crawl has begun with a feed {' and '.join(lacking)}, which this"
@@ -113,94 +117,52 @@ class StoredFeeds:
                 f" or FEEDS); or {self._anew}"
             )
 
-    def _check(
-        self, record: dict[str, Any], options: dict[str, Any], place: Path | None
-    ) -> None:
-        change: str | None = None
-        if ("index" in record) != (place is None):
+    def _check(self, feed: Feed, old: dict[str, Any]) -> None:
+        change = ""
+        if waits(old) != waits(feed.record):
             change = (
                 "was begun with another exporter or storage, see FEED_EXPORTERS and"
                 " FEED_STORAGES"
             )
-        elif place is not None and self._is_begun(record):
-            change = changed_options(record["options"], options_of(options))
+        elif self._goes_on(old):
+            change = changed_options(old["options"], feed.record["options"])
         if change:
             raise FeedChangedError(
-                f"FEEDS: {record['uri']} {change}: set it back, name another file, or"
+                f"FEEDS: {old['uri']} {change}: set it back, name another file, or"
                 f" {self._anew}"
             )
-        file = None if place is None else self._file_of(record, place)
-        if place is None or file is None:
-            return
-        piece = Piece(self.lines, record["number"])
-        change = change_of(file["base"], file["size"], place, piece)
-        if change:
-            raise FeedChangedError(
-                f"the feed {place} {change} since the last run, which left"
-                f" {file['size']} bytes in it. Put it back as it was, or {self._anew}"
-            )
+        if isinstance(feed, AppendedFeed):
+            found = feed.change_since(feed.left_by(old))
+            if found is not None:
+                raise FeedChangedError(
+                    f"the feed {feed.place} {found} since the last run, which left"
+                    f" {old['size']} bytes in it. Put it back as it was, or"
+                    f" {self._anew}"
+                )
 
-    # The feeds
+    # Going on
 
-    @cached_property
-    def _has_pieces(self) -> bool:
-        """Whether the pieces of the last checkpoint are as they were written."""
-        try:
-            return all(True for _ in self.lines.records())
-        except FeedError:
-            return False
+    def go_on(self, feeds: Iterable[Feed]) -> None:
+        """Let the feeds of this run go on; files get the lines that they lack.
 
-    def _file_of(self, record: dict[str, Any], place: Path) -> dict[str, Any] | None:
-        """Return the file of a feed as the last run has left it.
-
-        A backup goes on without the pieces of its time. A file of the right length has
-        them: only a power cut leaves holes in it, and the pieces outlive that.
+        Raises :class:`~bloomdupe.errors.FeedError`.
         """
-        file: dict[str, Any] | None = record["file"]
-        if file is None or file["size"] == file["base"] or self._has_pieces:
-            return file
-        complete = place.exists() and place.stat().st_size == file["size"]
-        return {**file, "base": file["size"]} if complete else file
+        owing = any(self._owes(n, f) for n, f in self._records.items() if waits(f))
+        self.journal.begin(anew=not self.resumed and not owing)
+        for feed in feeds:
+            if waits(feed.record):
+                feed.record["begin"] = self.journal.end
+            old = self._records.pop(feed.name, None)
+            if old is not None and waits(old) == waits(feed.record):
+                bound = self._is_bound(feed.name, old)
+                old.pop("done", None)
+                feed.restore(old, bound=bound, resumed=self.resumed)
 
-    def take(
-        self, name: str, options: dict[str, Any], place: Path
-    ) -> tuple[dict[str, Any] | None, FeedFile]:
-        """Return the record of a feed of this run, None if it is new, and its file.
-
-        The file is completed. Raises :class:`~bloomdupe.errors.FeedError`.
-        """
-        record = self._feeds.pop(name, None)
-        new = FeedFile(place, overwrite=bool(options.get("overwrite")))
-        if record is None or "index" in record:
-            return None, new
-        new.ours = self.resumed and record["ours"]
-        bound = self._is_bound(name, record)
-        left = self._file_of(record, place) if bound else None
-        file = new if left is None else FeedFile(place, left)
-        # A power cut may have left a hole even in a file that has its end.
-        file.append(Piece(self.lines, record["number"]))
-        file.sync()
-        if self.resumed and not changed_options(record["options"], options_of(options)):
-            return record, file
-        file.close()
-        return None, new
-
-    def take_waiting(self, name: str, slot: FeedSlot) -> WaitingFeed:
-        """Return a feed of this run that is written from the journal."""
-        record = self._feeds.pop(name, None)
-        if record is None or "index" not in record:
-            index = next(n for n in count() if n not in self._indexes)
-            self._indexes.add(index)
-            return WaitingFeed(name, slot, index, self.journal.end)
-        if not (self.resumed or self._owes(name, record)):
-            return WaitingFeed(name, slot, record["index"], self.journal.end)
-        slot.itemcount = record["items"]
-        return WaitingFeed(name, slot, record["index"], record["begin"])
-
+    @property
     def lost(self) -> dict[str, dict[str, Any]]:
-        """Return the records of the feeds that this run does not have."""
+        """The records of the feeds that this run does not have."""
         done = {"done": True} if self.finished else {}
-        return {n: {**f, **done} for n, f in self._feeds.items() if self.resumed}
+        return {n: {**f, **done} for n, f in self._records.items() if self.resumed}
 
 
 class Delivered:
@@ -213,7 +175,6 @@ class Delivered:
     ``begin``    position in it at which the delivered round begins
     ``end``      position up to which the items are delivered
     ``batch``    number of the next batch
-    ``time``     when a batch has begun that is not complete; for its name
     ``target``   of a local file, see :class:`~bloomdupe.feeds.delivery.Target`; of a
                  batch only until it is complete
     """

@@ -7,12 +7,14 @@ exporter without their files, and the line that CSV exporters write before the i
 
 from __future__ import annotations
 
+from copy import copy
 from datetime import datetime, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from scrapy.extensions import feedexport
-from scrapy.utils.misc import build_from_crawler, load_object
+from scrapy.utils.misc import load_object
 
 if TYPE_CHECKING:
     from typing import IO
@@ -37,47 +39,33 @@ class FeedExporterAccess(feedexport.FeedExporter):
         self,
         template: str,
         options: dict[str, Any],
-        batch_id: int,
-        uri: str | None = None,
+        batch_id: int = 1,
+        time: datetime | None = None,
+        batch_time: datetime | None = None,
     ) -> FeedSlot:
         """Return the slot of a batch, as Scrapy makes it; no file is opened.
 
-        Raises :class:`KeyError` if the spider lacks a parameter of the URI.
+        Its URI has these times, now by default. Raises :class:`KeyError` if the spider
+        lacks a parameter of it.
         """
         spider = self.crawler.spider
         assert spider is not None  # noqa: S101 - a crawl is on
-        if uri is None:
-            now = datetime.now(tz=timezone.utc)
-            uri = self.uri_of(template, options, batch_id, now, now)
+        time = time or datetime.now(tz=timezone.utc)
+        params = self.uri_params(options, batch_id, time, batch_time or time)
+        # Before Scrapy 2.19 every percent sign begins a parameter.
+        apply = getattr(feedexport, "apply_uri_params", str.__mod__)
         return self._start_new_batch(
             batch_id=batch_id,
-            uri=uri,
+            uri=str(apply(template, params)),
             feed_options=options,
             spider=spider,
             uri_template=template,
         )
 
-    def uri_of(
-        self,
-        template: str,
-        options: dict[str, Any],
-        batch_id: int,
-        time: datetime,
-        batch_time: datetime,
-    ) -> str:
-        """Return the URI of a batch, with these times.
-
-        Raises :class:`KeyError` if the spider lacks a parameter of it.
-        """
-        params = self.uri_params(options, batch_id, time, batch_time)
-        # Before Scrapy 2.19 every percent sign begins a parameter.
-        apply = getattr(feedexport, "apply_uri_params", str.__mod__)
-        return str(apply(template, params))
-
     def uri_params(
         self,
         options: dict[str, Any],
-        batch_id: int,
+        batch_id: int = 1,
         time: datetime = _EPOCH,
         batch_time: datetime = _EPOCH,
     ) -> dict[str, Any]:
@@ -92,22 +80,27 @@ class FeedExporterAccess(feedexport.FeedExporter):
         changed = load_object(function)(params, spider) if function else None
         return params if changed is None else changed
 
-    def new_exporter(self, slot: FeedSlot, file: IO[bytes]) -> BaseItemExporter:
-        """Return an exporter for the items of a slot that writes to this file."""
-        options = slot.feed_options
-        return build_from_crawler(
-            slot.exporters[slot.format],
-            self.crawler,
-            file,
-            fields_to_export=options["fields"],
-            encoding=options["encoding"],
-            indent=options["indent"],
-            **options["item_export_kwargs"],
-        )
-
     def file_of(self, slot: FeedSlot) -> IO[bytes]:
         """Return the file of a slot for its storage; plugins have finished with it."""
         return self._get_file(slot)
+
+
+def add_extension(crawler: Crawler, extension: object) -> None:
+    """Let ``get_extension`` find an extension that the settings do not have."""
+    manager = crawler.extensions
+    assert manager is not None  # noqa: S101 - Scrapy makes it before the engine
+    manager.middlewares += (extension,)
+
+
+def started_exporter(slot: FeedSlot, file: IO[bytes]) -> BaseItemExporter:
+    """Return an exporter of a slot that has started to write to a file, no plugins."""
+    storage: Any = SimpleNamespace(open=lambda _: file)
+    slot = copy(slot)
+    slot.storage, slot.feed_options = storage, {**slot.feed_options}
+    slot.feed_options.pop("postprocessing", None)
+    slot.start_exporting()
+    assert slot.exporter is not None  # noqa: S101 - it has started
+    return slot.exporter
 
 
 def write_columns(exporter: CsvItemExporter, item: object, known: Any) -> None:

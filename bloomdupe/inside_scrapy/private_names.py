@@ -42,7 +42,7 @@ def _names(table: dict[str, str]) -> list[str]:
 
 
 NEEDED = _names({
-    "scrapy.crawler.Crawler": "_create_engine addons",
+    "scrapy.crawler.Crawler": "_create_engine addons extensions",
     "scrapy.core.engine.ExecutionEngine": (
         "_handle_downloader_output _process_start_next _slot _start "
         "close_spider_async crawl download_async downloader needs_backout "

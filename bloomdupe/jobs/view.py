@@ -97,7 +97,7 @@ class View:
             {
                 "uri": feed["uri"],
                 "items": feed["items"],
-                "bytes": feed["file"] and feed["file"]["size"],
+                "bytes": feed["size"],
             }
             for feed in crawls[0].get("feeds", {}).values()
         ]

@@ -110,8 +110,6 @@ class Collecting:
             feeds.here = directory
             if any(map(parameters, feeds.feeds)):
                 raise StoreMismatchError(f"a feed lacks parameters: {[*feeds.feeds]}")
-            if record is None:
-                self._check_places()
             left = StoredFeeds(
                 {} if record is None else record["entries"],
                 directory / RECORD,
@@ -123,6 +121,8 @@ class Collecting:
             undo.callback(feeds.release)
             self._numbered = feeds.taken
             """All feeds, in the order of the crawl."""
+            if record is None:
+                self._check_places()
             self._before = [feed.slot.itemcount for feed in self._numbered]
             self._opened = undo.pop_all()
 
@@ -156,16 +156,15 @@ class Collecting:
 
     def _check_places(self) -> None:
         """Refuse files that are there and were not collected."""
-        feeds = self._feeds
-        for template, options in feeds.feeds.items():
-            place = local_path(feeds.new_slot(template, options, 1), feeds.here)
-            if place is None or options.get("overwrite"):
+        for feed in self._numbered:
+            place = local_path(feed.slot, self._directory)
+            if place is None or feed.slot.feed_options.get("overwrite"):
                 continue
             if place.exists() and place.stat().st_size:
                 raise FeedChangedError(
                     f"{place} is there, and was not collected by bloomdupe: there is no"
-                    f" {RECORD} in {feeds.here}. Move it away, or collect into another"
-                    " directory"
+                    f" {RECORD} in {self._directory}. Move it away, or collect into"
+                    " another directory"
                 )
 
     @property
@@ -228,9 +227,7 @@ class Collecting:
                 break
             await asyncio.sleep(follow)
         self._feeds.end(finished=self._finished)
-        for _ in range(2):  # the second drops what is in the files
-            self._write([], self._position)
-        self._feeds.sync()
+        self._write([], self._position)
         if not await self._feeds.deliver():
             self._failed = self._undelivered = True
 
@@ -297,7 +294,6 @@ class Collecting:
         After a crash, the next call writes what is committed. Raises
         :class:`~bloomdupe.errors.StoreError`; then the last commit stands.
         """
-        self._feeds.sync()
         part = self._feeds.prepare(lines)
         self._output.check_still_there()
         record = {

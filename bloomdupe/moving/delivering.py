@@ -7,7 +7,7 @@ import re
 import shlex
 from contextlib import suppress
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy.exceptions import NotConfigured, UsageError
 from scrapy.utils.defer import deferred_from_coro
@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 from bloomdupe.errors import FeedError, SettingError
 from bloomdupe.feeds.delivery import Deliveries
 from bloomdupe.feeds.exporter import FeedExporter
-from bloomdupe.feeds.feed import name_of
+from bloomdupe.feeds.feed import waits
 from bloomdupe.feeds.feed_format import PARAMETER, PARTS, local_path, without_secret
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.inside_scrapy.commands import ASYNCIO
@@ -36,18 +36,21 @@ if TYPE_CHECKING:
 
     from bloomdupe.jobs.job import Job
 
+Result = TypeVar("Result")
+
 
 def run(
-    work: Coroutine[Any, Any, object], exporter: FeedExporter, slots: Iterable[FeedSlot]
-) -> None:
+    work: Coroutine[Any, Any, Result],
+    exporter: FeedExporter,
+    slots: Iterable[FeedSlot],
+) -> Result:
     """Run a coroutine that gives the feeds with these slots to their storages.
 
     A storage for other places than local files needs the reactor, which runs once in a
     process. Ctrl-C raises :class:`KeyboardInterrupt`.
     """
     if all(local_path(slot, exporter.here) is not None for slot in slots):
-        asyncio.run(work)
-        return
+        return asyncio.run(work)
     install_reactor(ASYNCIO, exporter.settings["ASYNCIO_EVENT_LOOP"])
     from twisted.internet import reactor as any_reactor
 
@@ -63,8 +66,10 @@ def run(
     reactor.run()
     if not ended:
         raise KeyboardInterrupt
-    if isinstance(ended[0], Failure):
-        ended[0].raiseException()
+    result: Result | Failure = ended[0]
+    if isinstance(result, Failure):
+        result.raiseException()
+    return result
 
 
 def deliver(
@@ -78,31 +83,23 @@ def deliver(
     """
     with job.stores() as (store,), store.snapshot() as snapshot:
         record, path = snapshot.record("crawl") or {}, store.path
-    kept = [name for name, feed in record.get("feeds", {}).items() if "index" in feed]
+    feeds = record.get("feeds", {})
+    kept = {name: feed for name, feed in feeds.items() if waits(feed)}
     if not kept:
         raise FeedError(f"{job.shown} has no feed that waits for the end of its crawl")
     spider = store.header["identity"]["spider"]
     exporter = exporter_with(kept, settings, spider, named, job.shown)
-    deliveries: list[dict[str, Any]] = []
-
-    async def report(slot: FeedSlot, stored: bool) -> None:
-        uri = without_secret(slot.uri)
-        deliveries.append({"uri": uri, "items": slot.itemcount, "stored": stored})
-
-    left = StoredFeeds(record, path, resumed=True)
-    feeds = [
-        left.take_waiting(
-            name_of(exporter, template, options),
-            exporter.new_slot(template, options, 1),
-        )
-        for template, options in exporter.feeds.items()
-    ]
+    left = StoredFeeds({**record, "feeds": kept}, path, resumed=True)
     try:
-        work = Deliveries(exporter, left, report).deliver(feeds)
-        run(work, exporter, [feed.slot for feed in feeds])
+        exporter.restore(left, lambda *_: None, lambda *_: None)
+        work = Deliveries(exporter, left).deliver(exporter.waiting)
+        made = run(work, exporter, [feed.slot for feed in exporter.waiting])
     finally:
         left.close()
-    return deliveries
+    return [
+        {"uri": without_secret(slot.uri), "items": slot.itemcount, "stored": stored}
+        for slot, stored in made
+    ]
 
 
 def exporter_with(

@@ -306,6 +306,20 @@ def give(place: Path) -> None:
         os.chown(place, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
+def read_bytes(place: Path, start: int, end: int) -> bytes:
+    """Return a part of a file."""
+    with place.open("rb") as file:
+        file.seek(start)
+        return file.read(end - start)
+
+
+def write_bytes(fd: int, data: bytes | memoryview, offset: int) -> None:
+    """Write all of the data to this place of an open file."""
+    end = offset + len(data)
+    while offset < end:
+        offset += os.pwrite(fd, data[offset - end :], offset)
+
+
 def is_at(place: Path, fd: int) -> bool:
     """Whether an open file still has this name."""
     with contextlib.suppress(FileNotFoundError):

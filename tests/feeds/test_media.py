@@ -10,7 +10,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spiders.media import First
+from spiders.media import First, fill_the_disk
 from support.crawl import FEEDS
 from support.forks import Child
 
@@ -48,6 +48,17 @@ def test_other_stores_and_crawls_without_a_job_are_left_as_they_are(
     pipelines = {f"spiders.media.{pipeline}": 1}
     run = crawl.run(First, ITEM_PIPELINES=pipelines, JOBDIR=job)
     assert run.stats["stores"] == stores
+
+
+def test_a_full_disk_stops_the_crawl_without_a_feed_exporter(crawl: Crawl) -> None:
+    run = crawl.run(
+        First,
+        before=fill_the_disk,
+        status=1,
+        ITEM_PIPELINES={"spiders.media.Named": 1},
+        EXTENSIONS={"scrapy.extensions.feedexport.FeedExporter": None},
+    )
+    assert "file.bin, a file of a media pipeline: " in run.log
 
 
 # The store by itself

@@ -2,58 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from support.one_feed import OneFeed
 
 from bloomdupe.errors import BloomDupeError, FeedError, StoreError
-from bloomdupe.feeds.feed_format import options_of
 from bloomdupe.feeds.journal import Journal, packed
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-OPTIONS: dict[str, Any] = {
-    "format": "jsonlines",
-    "fields": None,
-    "item_export_kwargs": {},
-    "batch_item_count": 0,
-}
 TEXT = b"a line of the stranger\n"
-FEED = {"uri": "mine", "number": 0, "items": 1, "fields": None}
-FEED |= {"ours": True, "options": options_of(OPTIONS)}
-
-
-def planted(folder: Path, path: str, *, finished: bool) -> StoredFeeds:
-    """Return the feeds of a job that has a line that no file has yet."""
-    store = folder / "job" / "bloomdupe"
-    left = StoredFeeds({}, store, resumed=True)
-    left.lines.begin(anew=True)
-    left.lines.add(packed([0], TEXT))
-    file = {"path": path, "base": 0, "size": len(TEXT)}
-    record = {
-        "feeds": {"mine": {**FEED, "file": file}},
-        "lines": left.lines.seal(),
-        "feeds_finished": finished,
-    }
-    return StoredFeeds(record, store, resumed=True)
 
 
 @pytest.mark.parametrize("finished", [False, True])
 def test_a_stored_path_is_not_followed(tmp_path: Path, finished: bool) -> None:
-    keys = tmp_path / "keys"
+    keys, place = tmp_path / "keys", tmp_path / "mine"
     keys.write_bytes(b"")
-    left = planted(tmp_path, str(keys), finished=finished)
+    record = OneFeed(place).commit(TEXT)
+    record["feeds_finished"] = finished
+    record["feeds"]["f"]["uri"] = record["feeds"]["f"]["path"] = str(keys)
+    run = OneFeed(place, record)
     with pytest.raises(FeedError, match="which this run lacks"):
-        left.check({"other": (OPTIONS, None)})
-    place = tmp_path / "mine"
+        run.left.check([])
     place.write_bytes(b"mine")
     with pytest.raises(FeedError, match="has other content"):
-        left.check({"mine": (OPTIONS, place)})
+        run.go_on()
     place.unlink()
-    left.check({"mine": (OPTIONS, place)})
-    left.take("mine", OPTIONS, place)
+    run.go_on()
     assert keys.read_bytes() == b""
     assert place.read_bytes() == TEXT
 
@@ -65,7 +43,7 @@ def test_a_link_in_place_of_the_jobs_folder_is_not_followed(tmp_path: Path) -> N
     left.directory.parent.mkdir()
     left.directory.symlink_to(mine)
     with pytest.raises(StoreError, match="is a link"):
-        left.check({})
+        left.check([])
     assert not [*mine.iterdir()]
 
 
@@ -75,7 +53,7 @@ def test_a_link_in_the_jobs_folder_is_neither_read_nor_written(tmp_path: Path) -
     link = tmp_path / "items.0"
     link.symlink_to(keys)
     with pytest.raises(BloomDupeError, match="symbolic link"):
-        list(Journal(tmp_path, "items", {"size": 100}).records())
+        list(Journal(tmp_path, "items", {"size": 100}).of(0))
     file = Journal(tmp_path, "items", {})
     file.add(packed([0], TEXT))
     with pytest.raises(BloomDupeError, match="symbolic link"):

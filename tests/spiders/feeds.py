@@ -18,8 +18,8 @@ from scrapy.extensions.feedexport import (
 from support.counters import PerRun
 from support.stops import moment, stop_at
 
+from bloomdupe.feeds.appended_feed import AppendedFeed
 from bloomdupe.feeds.delivery import Target
-from bloomdupe.feeds.file import FeedFile
 from bloomdupe.feeds.stored_feeds import Delivered
 
 
@@ -215,4 +215,4 @@ def stop_in_a_delivery() -> None:
     for storage in (Target, S3FeedStorage):
         watch(storage, "store", "not stored", "stored")
     watch(Delivered, "put", "not recorded", "recorded")
-    watch(FeedFile, "append", "committed", "appended")
+    watch(AppendedFeed, "append", "committed", "appended")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 from urllib.parse import urlsplit
 
 from scrapy import Spider
 from scrapy.pipelines.files import FilesPipeline, FSFilesStore
+
+from bloomdupe.feeds.complete_files import CompleteFilesStore
 
 
 class Named(FilesPipeline):
@@ -22,6 +25,15 @@ class OwnStore(FSFilesStore):
 
 class WithOwnStore(FilesPipeline):
     STORE_SCHEMES = {**FilesPipeline.STORE_SCHEMES, "": OwnStore}
+
+
+def fill_the_disk() -> None:
+    """Let no file of a media pipeline be written."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    CompleteFilesStore._write = full  # type: ignore[assignment,method-assign]
 
 
 class First(Spider):

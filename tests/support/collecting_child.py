@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli import main as cli
-from bloomdupe.feeds.file import FeedFile
+from bloomdupe.feeds.appended_feed import AppendedFeed
 from bloomdupe.feeds.journal import Journal
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.jobs.project import Project
@@ -55,7 +55,7 @@ DELETING = ("HSET", "XTRIM")
 # As they are before a child puts points around them.
 _open, _pwrite, _replace, _seal = os.open, os.pwrite, os.replace, Journal.seal
 _ask = Client.ask
-_made = FeedFile.__init__
+_left_by = AppendedFeed.left_by
 
 
 class Crawl:
@@ -207,7 +207,7 @@ class Calls(Points):
         if self._without == "pieces":
             Journal.seal = without_pieces  # type: ignore[method-assign,assignment]
         if self._without == "repair":
-            FeedFile.__init__ = without_repair  # type: ignore[method-assign]
+            AppendedFeed.left_by = without_repair  # type: ignore[method-assign]
         os.open = self._open  # type: ignore[assignment]
         os.pwrite = self._pwrite
         os.fsync = os.fdatasync = self._around(self._sync)
@@ -278,9 +278,10 @@ def without_pieces(journal: Journal) -> dict[str, Any]:
     return {**sealed, "size": 0} if journal.place.stem == "lines" else sealed
 
 
-def without_repair(self: FeedFile, place: Path, left: Any = None, **how: Any) -> None:
+def without_repair(self: AppendedFeed, old: dict[str, Any]) -> dict[str, Any]:
     """Write no lines that an earlier call has committed: for a control."""
-    _made(self, place, left and {**left, "size": left["base"]}, **how)
+    found = _left_by(self, old)
+    return {**found, "size": found["size"] and found["base"]}
 
 
 def collect(url: str, directory: Path, *options: str, **faults: Any) -> int:

@@ -169,8 +169,6 @@ class _Feeds:
     def __init__(self, items: dict[str, int]) -> None:
         self.items = items
 
-    def sync(self) -> None: ...
-
     def append(self) -> None: ...
 
     def prepare(self, lines: Iterator[tuple[int, bytes]]) -> Part:

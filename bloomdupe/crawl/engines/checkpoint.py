@@ -172,7 +172,6 @@ class Checkpoint:
         yield from self.sampling()
 
     def _steps_with(self, feeds: FeedExporter) -> Steps:
-        feeds.sync()
         commit = self._frontier.begin(
             self._parts_with(feeds.prepare(self._outcomes.lines())), self.more()
         )

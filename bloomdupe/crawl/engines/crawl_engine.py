@@ -243,9 +243,10 @@ class CrawlEngine:
         if self.frontier.store is None:
             return None
         feeds = FeedExporter.of(self._crawler)
-        assert self.settings.directory is not None  # noqa: S101 - there is a store
-        left = StoredFeeds(record, self.settings.directory, resumed=self.run.resumed)
-        session = self.session
+        session, directory = self.session, self.settings.directory
+        left = None
+        if directory is not None:  # or it is a worker's
+            left = StoredFeeds(record, directory, resumed=self.run.resumed)
         feeds.restore(left, session.take_item, session.stopping.fail)
         return feeds
 

@@ -105,7 +105,7 @@ class CrawlJob:
         if directory is not None and not Directory(directory).exists():
             refuse_queue_of_scrapy(directory.parent, self.spider)
             left = StoredFeeds({}, directory, resumed=False)
-            FeedExporter.early(crawler).check(left)
+            FeedExporter.of(crawler).check(left)
 
 
 def check_stay(settings: JobSettings) -> None:

@@ -19,7 +19,7 @@ from bloomdupe.errors import (
     SettingError,
     StoreError,
 )
-from bloomdupe.feeds.exporter import feed_names
+from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, held_against
 from bloomdupe.frontier.held_frontier import CONTROL, HeldFrontier
@@ -167,7 +167,7 @@ def _identity_of(job: CrawlJob, crawler: Crawler) -> dict[str, Any]:
     return {
         "expected_urls": job.settings.capacity,
         **job.identity,
-        "feeds": feed_names(crawler),
+        "feeds": [name for name, *_ in FeedExporter.of(crawler).named()],
     }
 
 

@@ -19,7 +19,6 @@ from bloomdupe.errors import (
     NotOwnerError,
     UnserializableError,
 )
-from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.held_frontier import CONTROL, HeldFrontier
 from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
@@ -108,12 +107,6 @@ class WorkerEngine(CrawlEngine):
             spider.state = {}
         self.checkpoint.more, self.checkpoint.sampling = self._more, self._sampling
         self.checkpoint.is_idle = lambda: self.run.idle
-
-    def _restore_feeds(self, record: dict[str, Any]) -> FeedExporter:
-        del record
-        feeds = FeedExporter.of(self._crawler)
-        feeds.share(self.session.take_item, self.session.stopping.fail)
-        return feeds
 
     def _take_cookies(self) -> Steps:
         """Take the cookies of other workers, if any has changed."""

@@ -5,71 +5,38 @@ from __future__ import annotations
 import json
 import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.one_feed import OPTIONS, OneFeed
 
 from bloomdupe.errors import FeedChangedError
 from bloomdupe.feeds.feed_format import options_of, with_parameters
-from bloomdupe.feeds.file import FeedFile
-from bloomdupe.feeds.journal import packed
-from bloomdupe.feeds.stored_feeds import StoredFeeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 BASE = b"".join(b"line %d\n" % number for number in range(1000))
 PIECE = b"one\ntwo\n"
-OPTIONS: dict[str, Any] = {
-    "format": "jsonlines",
-    "fields": None,
-    "item_export_kwargs": {},
-    "batch_item_count": 0,
-}
-FEED: dict[str, Any] = {
-    "uri": "f",
-    "ours": True,
-    "number": 0,
-    "items": 2,
-    "options": options_of(OPTIONS),
-}
-
-
-def begun(place: Path, *, overwrite: bool = False) -> FeedFile:
-    file = FeedFile(place, overwrite=overwrite)
-    file.begin()
-    return file
-
-
-def write(file: FeedFile, piece: bytes) -> None:
-    file.end += len(piece)
-    file.append([piece])
 
 
 def left(place: Path, written: int, piece: bytes = PIECE) -> dict[str, Any]:
     """Leave a file as a run does that dies after so many bytes of the last piece."""
-    file = begun(place)
-    write(file, BASE)
-    file.sync()
-    state = {"base": file.base, "size": file.end + len(piece)}
-    write(file, piece)
-    file.close()
+    run = OneFeed(place)
+    run.write(BASE)
+    record = run.commit(piece)
+    run.feed.append()
+    run.feed.close()
     os.truncate(place, len(BASE) + written)
-    return state
+    return record
 
 
-def resumed(place: Path, state: dict[str, Any], piece: bytes = PIECE) -> FeedFile:
-    """Go on with a job that has left this state, and has this piece to append."""
-    store = place.parent / "job" / "bloomdupe"
-    record: dict[str, Any] = {"feeds": {"f": {**FEED, "file": state}}}
-    first = StoredFeeds(record, store, resumed=True)
-    first.lines.begin(anew=True)
-    first.lines.add(packed([0], piece))
-    record["lines"] = first.lines.seal()
-    feeds = StoredFeeds(record, store, resumed=True)
-    feeds.check({"f": (OPTIONS, place)})
-    return feeds.take("f", OPTIONS, place)[1]
+def resumed(place: Path, record: dict[str, Any]) -> OneFeed:
+    """Go on with a job that has left this record."""
+    run = OneFeed(place, record)
+    run.go_on()
+    return run
 
 
 @pytest.fixture
@@ -79,9 +46,9 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("written", [0, 3, len(PIECE)])
 def test_missing_lines_are_written(place: Path, written: int) -> None:
-    file = resumed(place, left(place, written))
+    run = resumed(place, left(place, written))
     assert place.read_bytes() == BASE + PIECE
-    write(file, b"three\n")
+    run.write(b"three\n")
     assert place.read_bytes() == BASE + PIECE + b"three\n"
 
 
@@ -89,7 +56,7 @@ def test_a_power_cut_may_leave_a_hole_before_the_end(place: Path) -> None:
     piece = b"x" * 12_288 + b"\n"
     state = left(place, 0, piece)
     place.write_bytes(BASE + bytes(len(piece) - 4_096) + piece[-4_096:])
-    resumed(place, state, piece)
+    resumed(place, state)
     assert place.read_bytes() == BASE + piece
 
 
@@ -98,11 +65,12 @@ def test_the_replaced_file_goes_before_the_first_piece(
     place: Path, written: int
 ) -> None:
     place.write_bytes(b"of an earlier crawl\n")
-    file = begun(place, overwrite=True)
+    run = OneFeed(place, overwrite=True)
+    record = run.commit(PIECE)
     assert place.read_bytes() == b""
     place.write_bytes(PIECE[:written])
-    file.close()
-    resumed(place, {"base": 0, "size": len(PIECE)}).close()
+    run.feed.close()
+    resumed(place, record)
     assert place.read_bytes() == PIECE
 
 
@@ -161,9 +129,9 @@ def test_changes_are_refused_and_left_alone(
 def test_a_file_changed_while_it_is_written_is_left_alone(
     place: Path, how: str
 ) -> None:
-    file = begun(place)
-    write(file, BASE)
-    file.sync()
+    run = OneFeed(place)
+    run.write(BASE)
+    run.commit(PIECE)
     if how == "was deleted":
         place.unlink()
     elif how == "was replaced":
@@ -176,9 +144,8 @@ def test_a_file_changed_while_it_is_written_is_left_alone(
             other.write(b"x")
     content = place.read_bytes() if place.exists() else None
     with pytest.raises(FeedChangedError, match=how):
-        write(file, PIECE)
+        run.feed.append()
     assert (place.read_bytes() if place.exists() else None) == content
-    file.close()
 
 
 def test_options_are_the_same_in_every_process() -> None:
