@@ -87,7 +87,7 @@ def test_a_crawl_waits_for_urls_until_it_is_stopped(
     assert lines(crawl.items()) == lines(expected)
     assert "there is nothing to stop" in call("stop", code=1)
     # The same command waits again.
-    again = crawl.start(Stays)
+    again = crawl.start(Stays, BLOOMDUPE_PROGRESS_INTERVAL=0.05)
     again.until_logged(WAITS)
     until_waiting(again, call)
     call("stop")
