@@ -1,8 +1,4 @@
-"""The documents show real output, and every name in them exists.
-
-``PYTHONPATH=tests python tests/documents/test_documents.py`` writes the present output
-of commands with a constant output (``<!-- output: bloomdupe ... -->``) into them.
-"""
+"""The documents show real output, and every name in them exists."""
 
 from __future__ import annotations
 
@@ -62,9 +58,7 @@ NOT_IN_EVERY_CRAWL = {
 
 FLAGS = re.DOTALL | re.MULTILINE
 FENCED = re.compile(r"^```.*?^```", FLAGS)
-OUTPUT = re.compile(
-    r"(<!-- output: (bloomdupe .*?) -->\n```text\n)(.*?)(?=```)", re.DOTALL
-)
+OUTPUT = re.compile(r"<!-- output: (bloomdupe .*?) -->\n```text\n(.*?)```", re.DOTALL)
 TRANSCRIPT = re.compile(r"<!-- transcript -->\n```text\n(.*?)```", re.DOTALL)
 NUMBER = re.compile(r"\d[\d,.]*(?:e-?\d+)?")
 PROGRESS = re.compile(r"^[A-Z].*: # of # [A-Za-z]+\n", re.MULTILINE)
@@ -85,7 +79,7 @@ PROGRAMS = [
 TRANSCRIPTS = [
     path for path, text in TEXTS.items() if TRANSCRIPT.search(text) and path != TUTORIAL
 ]
-OUTPUTS = [match[1:] for text in TEXTS.values() for match in OUTPUT.findall(text)]
+OUTPUTS = [match for text in TEXTS.values() for match in OUTPUT.findall(text)]
 
 
 def shown(marker: str, language: str) -> str:
@@ -338,11 +332,3 @@ def test_links_within_lead_somewhere(document: Path) -> None:
         target = (document.parent / path).resolve() if path else document
         assert target.exists(), target
         assert not anchor or anchor in anchors_of(target), f"{target}#{anchor}"
-
-
-if __name__ == "__main__":
-    for path, text in TEXTS.items():
-        path.write_text(
-            OUTPUT.sub(lambda match: match[1] + output_of(match[2]), text),
-            encoding="utf-8",
-        )
