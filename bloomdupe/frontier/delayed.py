@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, cast
 
-from bloomdupe.frontier.slot_queue import NOWHERE, Entry, SlotQueue
-from bloomdupe.store.format import DELAYED_KEY, delayed_key, delayed_value
+from bloomdupe.frontier.slot_queue import Entry, SlotQueue
+from bloomdupe.store.format import DELAYED_KEY, delayed_value
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -25,25 +25,10 @@ class Waiting(Entry):
     Until it is due, its rank is its key in the table ``delayed``: due time and number.
     """
 
-    __slots__ = ("priority", "slot", "start")
+    __slots__ = ("turn",)
 
-    def __init__(
-        self,
-        slot: str,
-        priority: int,
-        payload: bytes | None,
-        attachment: object = None,
-        *,
-        start: bool,
-        stored: bool = False,
-        volatile: bool = False,
-    ) -> None:
-        super().__init__(
-            NOWHERE, b"", payload, attachment, stored=stored, volatile=volatile
-        )
-        self.slot = slot
-        self.priority = priority
-        self.start = start
+    turn: tuple[str, int, bool]
+    """Its slot, its priority, and whether it is a start request."""
 
 
 class DelayedQueue(SlotQueue):
@@ -64,15 +49,15 @@ class DelayedQueue(SlotQueue):
         requests."""
         self.find_next()
 
-    def schedule(self, entry: Waiting, due: float, sequence: int) -> None:
-        """Add a request for a Unix time; ``sequence`` makes its key unique."""
-        entry.queue, entry.rank = self, delayed_key(due, sequence)
-        self.push(entry)
+    def push(self, entry: Entry) -> bool:
+        """Add a request."""
+        is_near = super().push(entry)
         self.find_next()
+        return is_near
 
-    def take(self) -> Waiting:
+    def pop(self) -> Waiting:
         """Remove and return the next request."""
-        entry = cast("Waiting", self.pop())
+        entry = cast("Waiting", super().pop())
         self.find_next()
         return entry
 
@@ -88,10 +73,8 @@ class DelayedQueue(SlotQueue):
         items: list[tuple[bytes, Entry]] = []
         found, more = self._store.now.next_delayed(self.bound, but, self.batch)
         for one in found:
-            entry = Waiting(
-                one.slot, one.priority, one.payload, start=one.start, stored=True
-            )
-            entry.queue, entry.rank = self, one.key
+            entry = Waiting(self, one.key, one.payload, stored=True)
+            entry.turn = one.slot, one.priority, one.start
             items.append((one.key, entry))
         return items, more
 
@@ -106,6 +89,6 @@ class DelayedQueue(SlotQueue):
         """Return key and value of a request in the table ``delayed``."""
         assert isinstance(entry, Waiting)  # noqa: S101 - all here are
         assert entry.payload is not None  # noqa: S101 - or it would not be written
-        return entry.rank, delayed_value(
-            entry.slot, entry.priority, entry.payload, start=entry.start
-        )
+        slot, priority, start = entry.turn
+        value = delayed_value(slot, priority, entry.payload, start=start)
+        return entry.rank, value

@@ -13,6 +13,7 @@ from bloomdupe.frontier.partition import Partition
 from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.sent_request import partition_of
 from bloomdupe.frontier.slot_queue import AFTER_ALL, Entry, SlotQueue, rank_of
+from bloomdupe.store.format import delayed_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -160,11 +161,12 @@ class Frontier:
         """
         partition = self.memory if payload is None else self.of_slot(slot)
         if not_before is not None and not_before > self._wall():
-            waiting = Waiting(
-                slot, priority, payload, attachment, start=start, volatile=volatile
-            )
-            partition.delayed.schedule(waiting, not_before, partition.sequence)
+            delayed = partition.delayed
+            key = delayed_key(not_before, partition.sequence)
             partition.sequence += 1
+            waiting = Waiting(delayed, key, payload, attachment, volatile=volatile)
+            waiting.turn = slot, priority, start
+            delayed.push(waiting)
             partition.write(waiting)
             return waiting
         entry = Entry(
@@ -194,7 +196,9 @@ class Frontier:
         fifo = self._start_fifo if start else self._fifo
         if sequence is None:
             sequence = partition.sequence
-        partition.sequence = max(partition.sequence, sequence) + 1
+        elif partition.sequence < sequence:
+            partition.sequence = sequence
+        partition.sequence += 1
         return rank_of(priority, sequence, start=start, fifo=fifo)
 
     def _join(self, partition: Partition, entry: Entry) -> None:
@@ -218,14 +222,15 @@ class Frontier:
         if delayed.next_due > now or (partition.due and partition.pending):
             return
         while delayed.next_due <= now and most > 0:
-            entry = delayed.take()
+            entry = delayed.pop()
             most -= entry.size
             # In its place, what is left of it in the store is removed.
             left = Entry(delayed, entry.rank, None, stored=entry.stored)
             partition.remove(entry, left)
             entry.stored = False
-            entry.queue = partition.slots.make(entry.slot)
-            entry.rank = self._next_rank(partition, entry.priority, start=entry.start)
+            slot, priority, start = entry.turn
+            entry.queue = partition.slots.make(slot)
+            entry.rank = self._next_rank(partition, priority, start=start)
             self._join(partition, entry)
 
     def pop(self) -> Entry | None:
@@ -277,7 +282,7 @@ class Frontier:
         """Remove requests of the stores; there is nothing that these do not have."""
         for one in found:
             partition = self.of_slot(one.slot)
-            delayed = one.delayed is not None
+            delayed = one.not_before is not None
             queue = partition.delayed if delayed else partition.slots.make(one.slot)
             freed = queue.relieve(0)
             queue.pending -= 1

@@ -9,15 +9,13 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.frontier.slot_queue import BEFORE_ALL, is_start, sequence_of
+from bloomdupe.frontier.slot_queue import BEFORE_ALL
 from bloomdupe.store.format import DELAYED, QUEUE
 from bloomdupe.store.snapshot import READ_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bloomdupe.store.format import StoredDelayed
-    from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store
 
 PORTION = 1_000
@@ -29,43 +27,11 @@ class PendingRequest(NamedTuple):
     """A request in the store."""
 
     slot: str
-    number: int | None
-    """Number of the slot; None if the request is delayed."""
     key: bytes
     """Its rank in the slot; or its key in ``delayed``."""
     payload: bytes
-    delayed: StoredDelayed | None = None
-
-    @property
-    def start(self) -> bool:
-        """Whether it is a start request, which comes last in its priority."""
-        return is_start(self.key) if self.delayed is None else self.delayed.start
-
-    @property
-    def age(self) -> int:
-        """Its number among all requests that were ever accepted."""
-        return sequence_of(self.key) if self.delayed is None else self.delayed.sequence
-
-    @property
-    def not_before(self) -> float | None:
-        """Unix time before which it is not handed out."""
-        return None if self.delayed is None else self.delayed.due
-
-
-def count_pending(store: Store, slot: str | None = None) -> int:
-    """Count the requests in the store.
-
-    With a ``slot``, only its requests are counted, but the delayed requests
-    are counted for all slots.
-    """
-    with store.snapshot() as snapshot:
-        return snapshot.entries(DELAYED) + _count_in_slots(snapshot, slot)
-
-
-def _count_in_slots(snapshot: Snapshot, slot: str | None) -> int:
-    if slot is None:
-        return snapshot.entries(QUEUE)
-    return sum(one.requests for one in snapshot.slots() if one.name == slot)
+    not_before: float | None = None
+    """Unix time before which it is not handed out, if it is delayed."""
 
 
 def pending_requests(store: Store, slot: str | None = None) -> Iterator[PendingRequest]:
@@ -92,17 +58,19 @@ def portions(store: Store, slot: str | None = None) -> Iterator[list[PendingRequ
 
 def _in_slots(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
     with store.snapshot() as snapshot:
-        begun, left = snapshot.transaction, _count_in_slots(snapshot, slot)
-        slots = iter([one for one in snapshot.slots() if slot in (None, one.name)])
+        begun, left = snapshot.transaction, snapshot.entries(QUEUE)
+        chosen = [one for one in snapshot.slots() if slot in (None, one.name)]
+    if slot is not None:
+        left = sum(one.requests for one in chosen)
+    slots = iter(chosen)
     current, after = next(slots, None), BEFORE_ALL
     while current is not None:
         found: list[PendingRequest] = []
         size = 0
         with store.snapshot() as snapshot:
             while current and len(found) < PORTION and size < READ_BYTES:
-                name, number = current.name, current.number
-                some, more = snapshot.next_requests(number, after, (), PORTION)
-                found += (PendingRequest(name, number, *request) for request in some)
+                some, more = snapshot.next_requests(current.number, after, (), PORTION)
+                found += (PendingRequest(current.name, *request) for request in some)
                 size += sum(len(payload) for _, payload in some)
                 if more:
                     after = some[-1][0]
@@ -123,7 +91,7 @@ def _scheduled(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]
         left -= len(items)
         after = items[-1].key if more else None
         yield [
-            PendingRequest(one.slot, None, one.key, one.payload, one)
+            PendingRequest(one.slot, one.key, one.payload, one.due)
             for one in items
             if slot in (None, one.slot)
         ]

@@ -271,14 +271,3 @@ def rank_of(priority: int, sequence: int, *, start: bool, fifo: bool) -> bytes:
     return (((HIGHEST - priority) << 1 | start) << 47 | order).to_bytes(
         RANK_BYTES, "big"
     )
-
-
-def sequence_of(rank: bytes) -> int:
-    """Return the sequence in a rank, for either order."""
-    order = int.from_bytes(rank[-6:], "big") & LAST_SEQUENCE
-    return min(order, LAST_SEQUENCE - order)
-
-
-def is_start(rank: bytes) -> bool:
-    """Whether a rank is that of a start request."""
-    return rank[4] >= 1 << 7

@@ -23,17 +23,12 @@ PROBING = 1.0
 probe comes first.
 """
 
-STORED = (
-    "pages", "delay", "last", "held", "until", "failures", "backoffs", "down", "reason",
-)  # fmt: skip
-"""Attributes of a state that are stored."""
-
 
 @dataclass(slots=True, eq=False)
 class SlotState:
     """Pages, delay and backoffs of a slot.
 
-    In the store it is a msgpack array of the attributes that are ``STORED``. Times are
+    In the store it is a msgpack array of the attributes up to ``reason``. Times are
     Unix times, and 0 is never.
     """
 
@@ -45,12 +40,12 @@ class SlotState:
     """When another process has sent its last request."""
     held: float = 0.0
     """Until when its server wants to be left alone."""
+    until: float = 0.0
+    """When the last of its backoffs ends."""
     failures: int = 0
     """Failures in a row."""
     backoffs: int = 0
     """Backoffs in a row; 0: it has not failed so often."""
-    until: float = 0.0
-    """When the last of these backoffs ends."""
     down: bool = False
     """Whether it is marked down: it does not back off any more."""
     reason: str = ""
@@ -74,18 +69,16 @@ class SlotState:
 
         The ``delay``, and the time of the ``last`` request, are those of this process.
         """
-        pages, own_delay, own_last, *others = (getattr(self, name) for name in STORED)
-        values = [pages, delay or own_delay, max(last, own_last), *others]
-        packed: bytes = msgpack.packb(values)
+        packed: bytes = msgpack.packb([
+            self.pages, delay or self.delay, max(last, self.last), self.held,
+            self.until, self.failures, self.backoffs, self.down, self.reason,
+        ])  # fmt: skip
         return packed
 
     @classmethod
     def read(cls, stored: bytes) -> SlotState:
         """Read it from bytes."""
-        state = cls()
-        for name, value in zip(STORED, msgpack.unpackb(stored), strict=True):
-            setattr(state, name, value)
-        return state
+        return cls(*msgpack.unpackb(stored))
 
 
 class Backoff(NamedTuple):

@@ -230,45 +230,30 @@ class Slots:
         changed = {queue: n for queue, n in stored.items() if all_ or n != queue.stored}
         for queue in filter(None, map(self.get, touched)):
             changed.setdefault(queue, stored.get(queue, queue.stored))
-        detached = {
-            name: self._detached[name] for name in touched if name in self._detached
-        }
+        both = touched.keys() & self._detached.keys()
+        alone = {name: (self._detached[name], True) for name in both}
         changes: dict[bytes, bytes | None] = {}
-        moved: dict[SlotState, bool] = {}
         for queue, requests in changed.items():
-            state = queue.state
             if requests or queue.stored:
                 key, value = slot_record(self._stored(queue, requests))
                 changes[key] = value
-            if state is not None and not requests:
-                detached[queue.name] = state
-            elif state is not None and state.detached:
-                changes[slot_apart(queue.name)[0]] = None
-                moved[state] = False
-        changes.update(self._changes_of_detached(detached, moved))
+            if queue.state is not None:
+                alone[queue.name] = queue.state, not requests
+        moved: dict[SlotState, bool] = {}
+        now = time.time()
+        for name, (state, is_alone) in alone.items():
+            lasts = is_alone and state.lasts(now)
+            if lasts or state.detached:
+                moved[state] = lasts
+                changes.update([slot_apart(name, state.packed() if lasts else b"")])
 
         def done() -> None:
-            for name, touch in touched.items():
-                if self._touched[name] == touch:
-                    del self._touched[name]
+            self._touched = dict(self._touched.items() - touched.items())
             for state, detached in moved.items():
                 state.detached = detached
                 self._some_detached |= detached
 
         return Part(changes={SLOTS: changes}, done=done)
-
-    def _changes_of_detached(
-        self, detached: dict[str, SlotState], moved: dict[SlotState, bool]
-    ) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yield the changes for slots that have no requests in the store."""
-        now = time.time()
-        for name, state in detached.items():
-            if state.lasts(now):
-                moved[state] = True
-                yield slot_apart(name, state.packed())
-            elif state.detached:
-                moved[state] = False
-                yield slot_apart(name)
 
     def _stored(self, queue: SlotQueue, requests: int) -> StoredSlot:
         """Return a slot as it will be stored, with delay and last request."""

@@ -159,11 +159,6 @@ class StoredDelayed(NamedTuple):
         """Unix time before which it waits, in seconds."""
         return float(DELAYED_KEY.unpack(self.key)[0]) / 1e6
 
-    @property
-    def sequence(self) -> int:
-        """Its number among all requests of the frontier."""
-        return int(DELAYED_KEY.unpack(self.key)[1])
-
 
 class StoredSlot(NamedTuple):
     """A slot of the frontier."""

@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from bloomdupe.frontier.slot_queue import (
     AFTER_ALL,
     BEFORE_ALL,
-    is_start,
     rank_of,
-    sequence_of,
 )
 
 PRIORITIES = (
@@ -42,11 +40,3 @@ def test_ranks_sort_by_priority_start_and_age(
     assert (rank(*one) < rank(*other)) == (turn(*one) < turn(*other))
     assert (rank(*one) == rank(*other)) == (turn(*one) == turn(*other))
     assert BEFORE_ALL < rank(*one) < AFTER_ALL
-
-
-@given(PRIORITIES, st.integers(0, 2**46 - 1), st.booleans(), st.booleans())
-def test_a_rank_tells_start_and_age(
-    priority: int, sequence: int, start: bool, fifo: bool
-) -> None:
-    found = rank(priority, sequence, start, fifo)
-    assert (is_start(found), sequence_of(found)) == (start, sequence)
