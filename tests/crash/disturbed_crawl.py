@@ -240,7 +240,7 @@ class DisturbedCrawl:
             self._faults[what](victim)
             return
         self._wait_for(self.at_work)
-        self._place.disturb(what, self._rng.uniform(0, AWAY))
+        self._place.disturb(what, self._rng.uniform(0, AWAY), self._rng)
         if self._rng.random() < 0.5:  # it was away for longer than a lease
             self._end_leases(self.at_work)
         self.happened[what] += bool(self.at_work)

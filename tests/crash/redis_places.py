@@ -31,14 +31,13 @@ class OneRedis:
         self._folder = folder
         self._count = 0
         self._socket = folder / "socket"
-        self._rng = Random(str(folder))
         self.server = self._new()
 
-    def _new(self, *options: str) -> RedisServer:
+    def _new(self) -> RedisServer:
         self._count += 1
         folder = self._folder / f"redis{self._count}"
         at_once = ("--repl-diskless-sync-delay", "0")
-        return RedisServer(folder, *LOGGED, *at_once, *options, port=kept_port())
+        return RedisServer(folder, *LOGGED, *at_once, port=kept_port())
 
     def __enter__(self) -> Self:
         self.server.start()
@@ -69,13 +68,13 @@ class OneRedis:
         meanwhile()
         self._way(worker).symlink_to(self._socket)
 
-    def disturb(self, what: str, seconds: float) -> None:
+    def disturb(self, what: str, seconds: float, rng: Random) -> None:
         """Let something happen to it, which takes so many seconds or more."""
         server = self.server
         if what == "promote":
             self._promote(seconds)
         elif what == "back":
-            server.go_back(seconds, self._rng)
+            server.go_back(seconds, rng)
         elif what == "stall":
             server.stall(seconds)
         elif what == "cut off":
@@ -98,10 +97,10 @@ class OneRedis:
         It has all writes that the master has answered: the last answers were held back
         until it had them. (A replica that lacks some goes back: another fault.)
         """
-        follow = "--replicaof", "127.0.0.1", str(self.server.port)
-        replica = self._new(*follow)
+        replica = self._new()
         replica.start()
         with replica.client() as client, self.server.client() as master:
+            client.replicaof("127.0.0.1", self.server.port)
             until(lambda: _replication(client)["master_link_status"] == "up")
             time.sleep(seconds)  # noqa: TID251 - a fault strikes at any time
             master.execute_command("CLIENT", "PAUSE", PAUSE, "WRITE")
@@ -109,7 +108,6 @@ class OneRedis:
             until(lambda: _replication(client)["slave_repl_offset"] >= end)
             self.server.kill()
             client.replicaof("no", "one")
-        replica.forget(*follow)  # or it would follow the dead one when it is restarted
         self.server = replica
         self._socket.unlink()
         self._socket.symlink_to(replica.socket)

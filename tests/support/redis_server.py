@@ -71,11 +71,6 @@ class RedisServer:
             return True
         return False
 
-    def forget(self, *options: str) -> None:
-        """Do without the last options from the next start on."""
-        assert self._command[-len(options) :] == list(options)
-        del self._command[-len(options) :]
-
     def kill(self) -> None:
         """End it at once."""
         self._process.send_signal(signal.SIGKILL)
