@@ -25,11 +25,10 @@ from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.store.redis.crawl_reader import Sample
-    from bloomdupe.store.store import Commit
     from support.redis_server import RedisServer
 
 PARTITIONS = 5
@@ -171,7 +170,7 @@ class Worker:
         self.leases: list[Entry] = []
         self.lines: list[str] = []
         self.sent: set[Unit] = set()
-        self.step: Callable[[], None] | None = None
+        self.steps: Iterator[None] | None = None
 
     def act(self) -> bool:
         """Do something; return whether the crawl was seen to be finished."""
@@ -239,31 +238,26 @@ class Worker:
     # Commits, in three steps
 
     def _commit(self) -> None:
-        """Go a step further; pages go on between the steps."""
-        if self.step is not None:
-            step, self.step = self.step, None
-            step()
-            return
+        """Go a step further, or more; pages go on between the steps."""
+        self.steps = self.steps or self._committing()
+        for _ in self.steps:
+            if self.rng.random() < 0.5:
+                return
+        self.steps = None
+
+    def _committing(self) -> Iterator[None]:
         before = len(self.frontier.partitions)
         lines = [[b"line", line.encode()] for line in self.lines]
         commit = self.frontier.begin([Part(output=lines)] if lines else [])
         self.lines = []
-        self.step = lambda: self._send(commit, before)
-        if self.rng.random() < 0.5:
-            self._commit()
-
-    def _send(self, commit: Commit, before: int) -> None:
+        yield
         step = self.owner.step
         commit.send()
         if self.rng.random() < 0.1:  # the answer was lost
             self.owner.step = step
             commit.send()
             self.world.faults["repeated"] += 1
-        self.step = lambda: self._done(commit, before)
-        if self.rng.random() < 0.5:
-            self._commit()
-
-    def _done(self, commit: Commit, before: int) -> None:
+        yield
         commit.done()
         self.world.faults["given"] += before - len(self.frontier.partitions)
         if self.rng.random() < 0.2:
@@ -272,7 +266,7 @@ class Worker:
     # Partitions
 
     def _sample(self) -> bool:
-        if self.step is not None:
+        if self.steps is not None:
             return False
         before = len(self.frontier.partitions)
         samples: list[Sample] = []
