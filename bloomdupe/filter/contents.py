@@ -21,10 +21,9 @@ from bloomdupe.store.format import (
     JOURNAL,
     JOURNAL_KEY,
     META,
-    JournalEntry,
-    journal_record,
     meta_records,
-    read_journal,
+    packed,
+    unpacked,
 )
 from bloomdupe.store.store import Part
 
@@ -166,11 +165,12 @@ class Contents:
         snapshot.expect_entries(EXACT, record["exact"])
         self._take(record)
         for key, value in snapshot.records(JOURNAL):
-            entry = read_journal(key, value)
-            if entry.layer >= len(self.layers) or len(entry.digests) % DIGEST_BYTES:
-                raise snapshot.damaged(f"journal entry {entry.sequence} has no layer")
-            self.layers[entry.layer].replay(entry.digests)
-            self._journal.append((entry.sequence, entry.swept))
+            (sequence,) = JOURNAL_KEY.unpack(key)
+            layer, swept, digests = unpacked(value)
+            if layer >= len(self.layers) or len(digests) % DIGEST_BYTES:
+                raise snapshot.damaged(f"journal entry {sequence} has no layer")
+            self.layers[layer].replay(digests)
+            self._journal.append((sequence, swept))
 
     # Layers
 
@@ -265,7 +265,7 @@ class Contents:
         if self.store is None:
             return False
         with self.store.snapshot() as snapshot:
-            return snapshot.has(EXACT, identity)
+            return snapshot.stored(EXACT, identity) is not None
 
     # Reaching the store
 
@@ -313,15 +313,13 @@ class Contents:
         as many blocks as one transaction may hold.
         """
         self._durable()
-        record, journal = self._record, self._journal
+        record, journal, before = self._record, self._journal, self._record["swept"]
         end = record["journal_end"]
         news = [(layer, len(layer.pending)) for layer in self.layers if layer.pending]
-        entries = [
-            JournalEntry(
-                sequence, layer.number, record["swept"], b"".join(layer.pending)
-            )
+        entries = {
+            sequence: packed((layer.number, before, b"".join(layer.pending)))
             for sequence, (layer, _) in enumerate(news, end)
-        ]
+        }
         identities = sorted(self._exact)  # in order: cheapest for a B-tree
         limit = backlog_limit(self.newest.geometry)
         debt = self._debt + sum(many for _, many in news) * self._ring / limit
@@ -348,16 +346,15 @@ class Contents:
                 one.layer.written(one)
             for _ in gone:
                 journal.popleft()
-            journal.extend((entry.sequence, entry.swept) for entry in entries)
+            journal.extend((sequence, before) for sequence in entries)
             self._debt = max(0.0, debt - passed)
             self._exact.difference_update(identities)
             self._record = after
             self._point_at_newest()
 
-        journaled: dict[bytes, bytes | None] = dict(map(journal_record, entries))
-        journaled |= {JOURNAL_KEY.pack(one): None for one in gone}
+        journaled = {**entries, **dict.fromkeys(gone)}
         changes: dict[bytes, Changes] = {
-            JOURNAL: journaled,
+            JOURNAL: {JOURNAL_KEY.pack(one): journaled[one] for one in journaled},
             BLOCKS: {one.key: one.bits for one in writes if one.bits},
             META: meta_records({RECORD: after}),
         }

@@ -19,7 +19,6 @@ fingerprints (SHA-1) are.
 from __future__ import annotations
 
 import hashlib
-import secrets
 from functools import lru_cache
 from struct import Struct, unpack_from
 from typing import TYPE_CHECKING
@@ -41,11 +40,6 @@ digest: Callable[[bytes], bytes] = mmh3_x64_128_digest
 
 block_hash: Callable[[bytes], int] = mmh3_32_uintdigest
 """``block_hash(digest)``: 32 bits, independent of the positions."""
-
-
-def new_secret() -> bytes:
-    """Draw the random key of a new store."""
-    return secrets.token_bytes(SECRET_BYTES)
 
 
 def as_bytes(key: object) -> bytes:

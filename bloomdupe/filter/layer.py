@@ -164,7 +164,7 @@ class Layer:
             # A transaction that is kept would keep the writer from using LMDB's pages
             # again.
             return self._read(number)
-        value = self._store.now.block(self.number, number)
+        value = self._store.now.stored(BLOCKS, BLOCK_KEY.pack(self.number, number))
         new = self._new
         new.key = (number, first)
         if value is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,7 @@ class Parameters:
             raise SettingError.of("exact", exact, "True or False")
         size = hashing.SECRET_BYTES
         if key is None:
-            key = hashing.new_secret()
+            key = secrets.token_bytes(size)
         elif not isinstance(key, bytes) or len(key) != size:
             raise SettingError(
                 f"key: expected {size} bytes, such as the `key` of another filter"

@@ -68,7 +68,7 @@ def import_into(
     if has_pending and not trusted:
         raise StoreError(f"{source.shown} {UNTRUSTED}")
     building = path.with_name(path.name + ".importing")
-    if building.is_dir() and files.in_use(building / path.name):
+    if building.is_dir() and files.owner_of(building / path.name):
         raise StoreError(f"{building}: another import is making this job")
     files.delete_unfinished(building)
     imported = Imported()

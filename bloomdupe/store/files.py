@@ -220,11 +220,6 @@ def _flock(fd: int, kind: int) -> bool:
     return True
 
 
-def in_use(path: Path) -> bool:
-    """Whether a process owns the store at this moment."""
-    return owner_of(path) is not None
-
-
 def owner_of(path: Path) -> Owner | None:
     """Return the process that owns the store at this moment; None without an owner."""
     try:

@@ -21,7 +21,8 @@ meta        ``filter``                      sum + JSON: state of the filter
 blocks      layer u16, block u32 (big-      sum + 8,168 bytes: bit i is bit
             endian)                         ``i & 7`` of byte ``i >> 3``; an
                                             absent block is all zeros
-journal     sequence u64 (big-endian)       sum + layer, swept, digests of 16 bytes
+journal     sequence u64 (big-endian):      sum + layer, where the sweep stood
+            consecutive                     then, digests of 16 bytes
 exact       16-byte identity of a key       empty
 meta        ``frontier``                    sum + JSON: state of the frontier
                                             (:mod:`bloomdupe.frontier.partition`)
@@ -133,18 +134,6 @@ Totals = dict[str, list[int]]
 """Of each table: number of records, and their sums added up."""
 
 
-class JournalEntry(NamedTuple):
-    """Digests added to one layer between two checkpoints."""
-
-    sequence: int
-    """Position in the journal; consecutive."""
-    layer: int
-    swept: int
-    """Where the sweep stood when the entry was written."""
-    digests: bytes
-    """16 bytes each."""
-
-
 class StoredDelayed(NamedTuple):
     """A delayed request, as it is stored."""
 
@@ -172,7 +161,7 @@ class StoredSlot(NamedTuple):
     @classmethod
     def read(cls, number: int, value: memoryview) -> StoredSlot:
         """Read a value of ``slots``, without its sum."""
-        return cls(number, *_unpacked(value))
+        return cls(number, *unpacked(value))
 
 
 def request_key(slot: int, rank: bytes) -> bytes:
@@ -197,17 +186,18 @@ def stored_priority(priority: int) -> int:
 
 def delayed_value(slot: str, priority: int, payload: bytes, *, start: bool) -> bytes:
     """Return the value in ``delayed`` of a request."""
-    return _packed((slot, stored_priority(priority), start, payload))
+    return packed((slot, stored_priority(priority), start, payload))
 
 
 def read_delayed(key: bytes, value: memoryview) -> StoredDelayed:
     """Read a record of ``delayed``."""
-    return StoredDelayed(key, *_unpacked(value))
+    return StoredDelayed(key, *unpacked(value))
 
 
-_packed: Callable[[object], bytes]
-_packed = msgpack.Packer(unicode_errors="surrogatepass").pack
-_unpacked = partial(msgpack.unpackb, unicode_errors="surrogatepass")
+packed: Callable[[object], bytes]
+"""Returns the bytes of a msgpack array."""
+packed = msgpack.Packer(unicode_errors="surrogatepass").pack
+unpacked = partial(msgpack.unpackb, unicode_errors="surrogatepass")
 
 
 def successor(prefix: bytes) -> bytes:
@@ -225,7 +215,7 @@ def checksum(table: bytes, key: bytes, value: Buffer) -> bytes:
 def slot_record(slot: StoredSlot) -> tuple[bytes, bytes | None]:
     """Return key and value of a slot; no value if it has no requests."""
     key = SLOT_KEY.pack(slot.number)
-    return key, _packed(slot[1:]) if slot.requests else None
+    return key, packed(slot[1:]) if slot.requests else None
 
 
 def slot_apart(name: str, state: bytes = b"") -> tuple[bytes, bytes | None]:
@@ -235,17 +225,7 @@ def slot_apart(name: str, state: bytes = b"") -> tuple[bytes, bytes | None]:
     """
     encoded = name.encode(errors="surrogatepass")
     key = APART + hashlib.blake2b(encoded, digest_size=DIGEST_BYTES).digest()
-    return key, _packed((0, name, state)) if state else None
-
-
-def journal_record(entry: JournalEntry) -> tuple[bytes, bytes]:
-    """Return key and value of an entry of the journal."""
-    return JOURNAL_KEY.pack(entry.sequence), _packed(entry[1:])
-
-
-def read_journal(key: bytes, value: memoryview) -> JournalEntry:
-    """Read a record of ``journal``."""
-    return JournalEntry(JOURNAL_KEY.unpack(key)[0], *_unpacked(value))
+    return key, packed((0, name, state)) if state else None
 
 
 def total_of(

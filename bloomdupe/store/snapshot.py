@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.store.format import (
     APART,
-    BLOCK_KEY,
-    BLOCKS,
     CHECKSUM_BYTES,
     DELAYED,
     EXACT,
@@ -58,8 +56,11 @@ class Snapshot(ABC):
     # Any table
 
     @abstractmethod
-    def _stored(self, table: bytes, key: bytes) -> bytes | memoryview | None:
-        """Return the value under a key as it is stored."""
+    def stored(self, table: bytes, key: bytes) -> bytes | memoryview | None:
+        """Return the value under a key as it is stored, not compared with its sum.
+
+        It is valid until the next commit.
+        """
 
     @abstractmethod
     def _range(
@@ -85,20 +86,8 @@ class Snapshot(ABC):
 
     def value(self, table: bytes, key: bytes) -> memoryview | None:
         """Return the value under a key, which begins with its sum."""
-        value = self._stored(table, key)
+        value = self.stored(table, key)
         return None if value is None else self._checked(table, key, value)
-
-    def block(self, layer: int, block: int) -> memoryview | None:
-        """Return the value of a block of the filter, which begins with its sum.
-
-        It is not compared with the sum, and valid until the next commit.
-        """
-        value = self._stored(BLOCKS, BLOCK_KEY.pack(layer, block))
-        return None if value is None else memoryview(value)
-
-    def has(self, table: bytes, key: bytes) -> bool:
-        """Whether there is a record with this key."""
-        return self._stored(table, key) is not None
 
     def records(self, table: bytes) -> Iterator[tuple[bytes, memoryview]]:
         """Yield keys and values, without their sums; see :meth:`values`."""

@@ -23,7 +23,7 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store import files
 from bloomdupe.store.format import META, TABLES, meta_records
 from bloomdupe.store.lmdb import open_data
-from bloomdupe.store.lmdb.environment import LmdbBatch
+from bloomdupe.store.lmdb.environment import write_parts
 from bloomdupe.store.store import Part
 
 Change: TypeAlias = Callable[[Path], object]
@@ -104,7 +104,7 @@ def header(path: Path, **record: object) -> None:
         databases = {name: env.open_db(name) for name in TABLES}
         with env.begin(write=True) as txn:
             part = Part(changes={META: meta_records({"store": record})})
-            LmdbBatch(txn, databases).write(part)
+            write_parts(txn, databases, [part], {})
 
 
 def anew(path: Path, make_it: Change) -> None:

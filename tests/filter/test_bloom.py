@@ -72,14 +72,7 @@ def seen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BloomFilter
         yield opened
 
 
-@pytest.fixture(params=["memory", "store"])
-def local(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BloomFilter]:
-    """Yield an empty filter that can be combined with others."""
-    if request.param == "memory":
-        yield BloomFilter(1000, 1e-3, key=KEY)
-        return
-    with BloomFilter.open(tmp_path / "seen", 1000, 1e-3, key=KEY) as opened:
-        yield opened
+combinable = pytest.mark.parametrize("seen", ["memory", "store"], indirect=True)
 
 
 # Adding and asking
@@ -157,33 +150,35 @@ def test_counts_and_estimates_agree(seen: BloomFilter) -> None:
 # Set algebra
 
 
-def test_union_holds_both(local: BloomFilter) -> None:
-    local.update(keys(3000, "a"))
+@combinable
+def test_union_holds_both(seen: BloomFilter) -> None:
+    seen.update(keys(3000, "a"))
     other = BloomFilter(1000, 1e-3, key=KEY)
     other.update(keys(9000, "b"))
-    both = local | other
+    both = seen | other
     for prefix, count in (("a", 3000), ("b", 9000)):
         assert all(key in both for key in keys(count, prefix))
     assert len(both) == pytest.approx(12_000, rel=0.02)
-    assert not any(key in local for key in keys(100, "b"))
-    local |= other
-    assert local == both
+    assert not any(key in seen for key in keys(100, "b"))
+    seen |= other
+    assert seen == both
     assert other != both
-    copy = local.copy()
+    copy = seen.copy()
     copy.add("more")
-    assert "more" not in local
-    assert copy != local
+    assert "more" not in seen
+    assert copy != seen
     assert copy != {"more"}
     measured, error = rate(both, keys(50_000, "out"))
     assert measured <= 2e-3 + 3 * error
 
 
-def test_union_of_different_filters_is_refused(local: BloomFilter) -> None:
+@combinable
+def test_union_of_different_filters_is_refused(seen: BloomFilter) -> None:
     other = BloomFilter(1000, 1e-4, key=KEY)
-    assert not local.is_compatible(other)
-    assert local != other
+    assert not seen.is_compatible(other)
+    assert seen != other
     with pytest.raises(IncompatibleFilterError, match="filters differ: cap"):
-        local |= other
+        seen |= other
 
 
 # Opening

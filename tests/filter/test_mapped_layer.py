@@ -10,6 +10,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.errors import SettingError, StoreDamagedError
 from bloomdupe.filter import contents, layer, parameters
 from bloomdupe.filter.layer import most_memory
+from bloomdupe.store.format import BLOCK_KEY, BLOCKS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,7 +90,7 @@ def test_a_damaged_block_is_found_when_it_is_touched_first(tmp_path: Path) -> No
         seen.fold()
     with opened(path, 0) as seen:
         assert seen.store is not None
-        value = bytes(seen.store.now.block(1, 2) or b"")
+        value = bytes(seen.store.now.stored(BLOCKS, BLOCK_KEY.pack(1, 2)) or b"")
         place = (path / "data.mdb").read_bytes().index(value)
         with (path / "data.mdb").open("r+b") as file:
             file.seek(place + len(value) // 2)

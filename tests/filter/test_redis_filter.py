@@ -44,9 +44,6 @@ def bytes_of(seen: BloomFilter) -> dict[tuple[int, int], bytes]:
     }
 
 
-# Adding and asking
-
-
 # The same bytes
 
 
@@ -69,9 +66,6 @@ def test_the_same_bytes_as_on_lmdb(
         assert shared.contains_many(asked) == [key in local for key in asked]
         for here, there in zip(shared.info().layers, local.info().layers, strict=True):
             assert here.items() <= there.items()
-
-
-# Growth
 
 
 # Other verbs
@@ -104,6 +98,3 @@ def test_readonly_adds_nothing(url: str) -> None:
             with pytest.raises(StoreError, match="opened read-only"):
                 use()
         assert len(seen) == 1
-
-
-# The costs for Redis

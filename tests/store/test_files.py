@@ -98,10 +98,7 @@ def test_a_file_that_another_program_writes_gets_no_mark(path: Path) -> None:
     assert not read_mark(path)[0]
 
 
-# Who uses it
-
-
-# The marker
+# In use
 
 
 def test_a_file_that_goes_away_in_use_takes_no_commit(path: Path) -> None:

@@ -92,7 +92,7 @@ def test_a_forked_child_cannot_write(path: Path) -> None:
         assert "of the parent" in seen
 
 
-# Damage (what is found in a file: tests/crash/damage.py)
+# Errors (damage in a file: tests/crash/damage.py)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +110,3 @@ def test_a_crawl_has_the_reason_of_its_failure(cause: Exception, reason: str) ->
     error = StoreError("the last checkpoint stands")
     error.__cause__ = cause
     assert reason_of(cause) == reason_of(error) == reason
-
-
-# Format

@@ -92,11 +92,11 @@ def check_data(path: Path, *, owned: bool) -> None:
     this process holds the owner's lock.
     """
     mark = open_data.read_mark(path)
-    if mark.trusted or (not owned and files.in_use(path)):
+    if mark.trusted or (not owned and files.owner_of(path)):
         return
     report = _judged(path, ", which was not closed well or has been changed")
     problems = report.problems
-    if problems and (owned or not files.in_use(path)):
+    if problems and (owned or not files.owner_of(path)):
         if header := report.records.get("store"):
             check_format(path, header)
         more = len(problems) - 1
@@ -145,7 +145,7 @@ def check_marker(path: Path, header: dict[str, Any] | None) -> None:
 def verify(path: Path) -> CheckReport:
     """Read all of a store and change nothing; the store must not be in use."""
     files.identify(path)
-    if files.in_use(path):
+    if files.owner_of(path):
         raise StoreLockedError(
             f"{path} is in use, so it changes: stop its owner, or verify a backup of it"
         )

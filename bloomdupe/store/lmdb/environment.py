@@ -92,7 +92,8 @@ class LmdbSnapshot(Snapshot):
         """Return the error that says what is damaged, and the remedy."""
         return damaged(self.shown, what)
 
-    def _stored(self, table: bytes, key: bytes) -> bytes | memoryview | None:
+    def stored(self, table: bytes, key: bytes) -> bytes | memoryview | None:
+        """Return the value under a key as it is stored."""
         try:
             return self._txn.get(key, None, self._tables[table])
         except lmdb.Error as error:
@@ -145,66 +146,68 @@ def unreadable(file: str, error: lmdb.Error) -> StoreError:
     return StoreError(f"cannot read {file}: {error}")
 
 
-class LmdbBatch:
-    """A write transaction; ``totals`` are those before it. Call :meth:`seal` last."""
+def write_parts(
+    txn: lmdb.Transaction,
+    tables: dict[bytes, Any],
+    parts: Iterable[Part],
+    before: Totals,
+) -> dict[str, Any]:
+    """Write parts, and the ledger of the transaction; return that.
 
-    def __init__(
-        self,
-        txn: lmdb.Transaction,
-        tables: dict[bytes, Any],
-        totals: Totals | None = None,
-    ) -> None:
-        self._txn = txn
-        self._tables = tables
-        before = {name: [*total] for name, total in (totals or {}).items()}
-        self._totals: Totals = defaultdict(lambda: [0, 0], before)
-
-    def write(self, part: Part) -> None:
-        """Write a part."""
+    ``before`` are the totals in the last ledger; they are not changed.
+    """
+    totals: Totals = defaultdict(lambda: [0, 0], before)
+    for part in parts:
         for table in part.cleared:
-            self._txn.drop(self._tables[table], delete=False)
-            self._totals[table.decode()] = [0, 0]
+            txn.drop(tables[table], delete=False)
+            totals[table.decode()] = [0, 0]
         for table, changes in part.changes.items():
-            self._change(table, changes)
-        total = self._totals[EXACT.decode()]
+            name = table.decode()
+            totals[name] = _change(txn, tables, table, changes, *totals[name])
+        records, sums = totals[EXACT.decode()]
         for identity in part.exact:
-            if self._txn.put(identity, b"", overwrite=False, db=self._tables[EXACT]):
-                total[0] += 1
-                total[1] = (total[1] + sum(unpack("<QQ", identity))) % MODULUS
+            if txn.put(identity, b"", overwrite=False, db=tables[EXACT]):
+                records += 1
+                sums += sum(unpack("<QQ", identity))
+        totals[EXACT.decode()] = [records, sums % MODULUS]
+    ledger = {"transaction": txn.id(), "totals": totals}
+    for key, value in meta_records({LEDGER: ledger}).items():
+        txn.put(key, checksum(META, key, value) + value, db=tables[META])
+    return ledger
 
-    def _change(self, table: bytes, changes: Changes) -> None:
-        txn, database = self._txn, self._tables[table]
-        records, sums = self._totals[table.decode()]
-        number_of = int.from_bytes
-        new: list[tuple[bytes, bytes]] = []
-        once = table in PUT_ONCE
-        # A hot path. In the order of the keys: each page of the tree is touched once.
-        for key in sorted(changes):
-            value = changes[key]
-            if value is None:
-                before = txn.pop(key, db=database)
-                records -= before is not None
-            else:
-                head = checksum(table, key, value)
-                sums += number_of(head, "little")
-                if once:
-                    new.append((key, head + value))
-                    continue
-                before = txn.replace(key, head + value, db=database)
-                records += before is None
-            if before is not None:
-                sums -= number_of(before[:CHECKSUM_BYTES], "little")
-        with txn.cursor(database) as cursor:
-            cursor.putmulti(new)  # one call in C for all of them
-        self._totals[table.decode()] = [records + len(new), sums % MODULUS]
 
-    def seal(self) -> dict[str, Any]:
-        """Write the ledger: the number of records of each table, and their sums."""
-        ledger = {"transaction": self._txn.id(), "totals": self._totals}
-        for key, value in meta_records({LEDGER: ledger}).items():
-            stored = checksum(META, key, value) + value
-            self._txn.put(key, stored, db=self._tables[META])
-        return ledger
+def _change(
+    txn: lmdb.Transaction,
+    tables: dict[bytes, Any],
+    table: bytes,
+    changes: Changes,
+    records: int,
+    sums: int,
+) -> list[int]:
+    """Change records of a table; return its total, of which the last two are before."""
+    database = tables[table]
+    number_of = int.from_bytes
+    new: list[tuple[bytes, bytes]] = []
+    once = table in PUT_ONCE
+    # A hot path. In the order of the keys: each page of the tree is touched once.
+    for key in sorted(changes):
+        value = changes[key]
+        if value is None:
+            before = txn.pop(key, db=database)
+            records -= before is not None
+        else:
+            head = checksum(table, key, value)
+            sums += number_of(head, "little")
+            if once:
+                new.append((key, head + value))
+                continue
+            before = txn.replace(key, head + value, db=database)
+            records += before is None
+        if before is not None:
+            sums -= number_of(before[:CHECKSUM_BYTES], "little")
+    with txn.cursor(database) as cursor:
+        cursor.putmulti(new)  # one call in C for all of them
+    return [records + len(new), sums % MODULUS]
 
 
 def portions(

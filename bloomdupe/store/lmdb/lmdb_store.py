@@ -13,12 +13,12 @@ from bloomdupe.store import files
 from bloomdupe.store.format import FORMAT, MAGIC, META, TABLES, meta_records
 from bloomdupe.store.lmdb.check import check_data, check_format, check_marker
 from bloomdupe.store.lmdb.environment import (
-    LmdbBatch,
     LmdbSnapshot,
     open_environment,
     portions,
     unmappable,
     unreadable,
+    write_parts,
 )
 from bloomdupe.store.lmdb.open_data import OpenData
 from bloomdupe.store.platform import existing, free_bytes
@@ -170,10 +170,7 @@ class LmdbStore(Store):
         while True:
             try:
                 with self._env.begin(write=True) as txn:
-                    batch = LmdbBatch(txn, self._tables, before["totals"])
-                    for part in parts:
-                        batch.write(part)
-                    ledger = batch.seal()
+                    ledger = write_parts(txn, self._tables, parts, before["totals"])
                     self._data.begin_commit(before["transaction"])
             except lmdb.MapFullError:
                 self._grow_map()
@@ -194,18 +191,36 @@ class LmdbStore(Store):
             raise unmappable(self.path, size) from error
 
     def copy(self, target: Path, *, without: Collection[bytes] = ()) -> int:
-        """Copy the store: the copy is made beside its place, and renamed."""
+        """Copy the store: the copy is made beside its place, and renamed.
+
+        LMDB itself would copy whole pages, with pieces of removed records in their
+        unused bytes: also of cookies. So it is made record by record. A store in which
+        records are missing is refused.
+        """
         if target.exists():
             raise StoreError(f"{target} exists; name a new place for the copy")
         building = target.with_name(target.name + ".creating")
         with explained(f"cannot copy {self.path} to {target}", target.parent):
             files.delete_unfinished(building)
             building.mkdir(mode=0o700, parents=True)
-            size = int(self._env.info()["map_size"])
-            with self.snapshot() as snapshot:
-                left_out = copy_compacted(
-                    snapshot, building, self.header, size, without
-                )
+            with (
+                self.snapshot() as snapshot,
+                open_environment(building, lock=False) as copy,
+            ):
+                copy.set_mapsize(int(self._env.info()["map_size"]))
+                tables = {name: copy.open_db(name) for name in TABLES}
+                totals: Totals = snapshot.ledger()["totals"]
+                left_out = sum(totals.pop(name.decode(), [0])[0] for name in without)
+                for name in (one for one in TABLES if one not in without):
+                    for records, _ in portions(snapshot.values(name), BATCH_BYTES):
+                        with (
+                            copy.begin(write=True) as txn,
+                            txn.cursor(tables[name]) as cursor,
+                        ):
+                            cursor.putmulti(records, append=True)
+                with copy.begin(write=True) as txn:
+                    write_parts(txn, tables, (), totals)
+            files.write_json(building / files.MARKER, self.header)
             with contextlib.suppress(FileNotFoundError):
                 fd = files.open_regular(self.path / files.RULES)
                 with open(fd, "rb") as file:
@@ -213,39 +228,6 @@ class LmdbStore(Store):
             building.rename(target)
             files.sync_directory(target.parent)
         return left_out
-
-
-def copy_compacted(
-    snapshot: LmdbSnapshot,
-    directory: Path,
-    header: dict[str, Any],
-    map_size: int,
-    without: Collection[bytes],
-) -> int:
-    """Write a compacted copy of a store into a directory, with its marker.
-
-    LMDB itself would copy whole pages, with pieces of removed records in their unused
-    bytes: also of cookies. So it is made record by record.
-
-    A store in which records are missing is refused. The tables ``without`` are left
-    out; returns the number of their records. Other processes may read and write the
-    store meanwhile. ``map_size`` is the address space that its file needs at most.
-    """
-    totals: Totals = snapshot.ledger()["totals"]
-    left_out = sum(totals.pop(name.decode(), [0])[0] for name in without)
-    with open_environment(directory, lock=False) as copy:
-        copy.set_mapsize(map_size)
-        tables = {name: copy.open_db(name) for name in TABLES}
-        for name in TABLES:
-            if name in without:
-                continue
-            for records, _ in portions(snapshot.values(name), BATCH_BYTES):
-                with copy.begin(write=True) as txn, txn.cursor(tables[name]) as cursor:
-                    cursor.putmulti(records, append=True)
-        with copy.begin(write=True) as txn:
-            LmdbBatch(txn, tables, totals).seal()
-    files.write_json(directory / files.MARKER, header)
-    return left_out
 
 
 class Directory:
@@ -334,9 +316,8 @@ def _build(building: Path, records: dict[str, dict[str, Any]]) -> None:
         open_environment(building, lock=False) as env,
         env.begin(write=True) as txn,
     ):
-        batch = LmdbBatch(txn, {name: env.open_db(name, txn) for name in TABLES})
-        batch.write(Part(changes={META: everything}))
-        ledger = batch.seal()
+        tables = {name: env.open_db(name, txn) for name in TABLES}
+        ledger = write_parts(txn, tables, [Part(changes={META: everything})], {})
     files.write_json(building / files.MARKER, header)
     data = OpenData(building)
     data.begin_marking(ledger["transaction"])

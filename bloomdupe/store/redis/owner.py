@@ -6,7 +6,7 @@ import secrets
 from functools import partial
 from hashlib import sha1
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.store.format import COOKIES, EXACT, FORMAT, MAGIC, checksum, successor
@@ -31,6 +31,7 @@ LONGEST_BLOCK = 7
 A_LEASE = 4
 """Heartbeats in the time of a lease."""
 
+NOTHING: Mapping[int, Any] = {}
 COMMIT, MAKE, TAKE = map(LuaScript, ("commit", "make", "take"))
 
 
@@ -80,7 +81,7 @@ class PartitionOwner(CrawlOnRedis):
         """
         for number in wanted.keys() & self.stores.keys():
             raise not_owner(self.stores[number].shown)
-        return self._take(NOBODY, wanted, {})
+        return self._take(NOBODY, wanted)
 
     def renew(self) -> list[RedisStore]:
         """Begin anew under another token, with the partitions of the old one.
@@ -91,22 +92,16 @@ class PartitionOwner(CrawlOnRedis):
         # If Redis has gone back, the token may have other partitions than before.
         owners = self.sample(0).owners
         before, self.token, self.step = self.token, secrets.token_hex(8), 0
-        known, self.stores = self.stores, {}
+        self.stores = {}
         wanted = {one: token for one, token in owners.items() if token == before}
-        return self._take(before, wanted, known)
+        return self._take(before, wanted)
 
-    def _take(
-        self, before: str, wanted: Mapping[int, str], known: Mapping[int, RedisStore]
-    ) -> list[RedisStore]:
+    def _take(self, before: str, wanted: Mapping[int, str]) -> list[RedisStore]:
         seen = [word for number, token in wanted.items() for word in (number, token)]
         answer = self.client.run(TAKE, self.keys.fence, self.token, before, *seen)
         if isinstance(answer, bytes):
             raise self._refused(answer)
-        taken = []
-        for number in map(int, answer):
-            store = known.get(number) or RedisStore(self, number, self)
-            store.reset()
-            taken.append(store)
+        taken = [RedisStore(self, int(number), self) for number in answer]
         self.stores |= {store.number: store for store in taken}
         return taken
 
@@ -134,8 +129,8 @@ class PartitionOwner(CrawlOnRedis):
         self,
         parts: Mapping[RedisStore, Sequence[Part]],
         *,
-        sent: Mapping[int, Sequence[bytes]] | None = None,
-        counts: Mapping[int, Counts] | None = None,
+        sent: Mapping[int, Sequence[bytes]] = NOTHING,
+        counts: Mapping[int, Counts] = NOTHING,
         give: Collection[int] = (),
     ) -> Commit:
         """Begin a commit to partitions of this worker.
@@ -156,7 +151,7 @@ class PartitionOwner(CrawlOnRedis):
             digest = sha1(b"".join(store.taken), usedforsecurity=False).hexdigest()
             arguments += (inbox, number, digest)
             calls += words(b"LTRIM", inbox, b"%d" % number, b"-1")
-        arguments += (*calls, *self._writes(parts, sent or {}, counts or {}, give))
+        arguments += (*calls, *self._writes(parts, sent, counts, give))
 
         def done() -> None:
             for store, number in taken:
@@ -244,7 +239,7 @@ class PartitionOwner(CrawlOnRedis):
         """
         try:
             for store in self.stores.values():
-                store.reset()
+                store.taken.clear()
             self.begin({}, give=[*self.stores]).send()
             self.forget([self.token])
         except StoreError:

@@ -96,11 +96,6 @@ class RedisStore(Store, Snapshot):
             " remove the crawl and begin it anew"
         )
 
-    def reset(self) -> None:
-        """Forget the results of reads."""
-        self.ahead.clear()
-        self.taken.clear()
-
     def read_inbox(self, limit: int) -> list[bytes]:
         """Return the entries of other workers, in order, behind those already taken."""
         first = len(self.taken)
@@ -126,7 +121,8 @@ class RedisStore(Store, Snapshot):
         if not self.readonly and table != COOKIES:
             super().compare(table, found, expected)
 
-    def _stored(self, table: bytes, key: bytes) -> bytes | memoryview | None:
+    def stored(self, table: bytes, key: bytes) -> bytes | memoryview | None:
+        """Return the value under a key as it is stored; blocks are read ahead."""
         if table == BLOCKS:
             return self._block(key)
         if table == EXACT:
@@ -163,12 +159,6 @@ class RedisStore(Store, Snapshot):
                 yield member[:size], member[size:]
         elif table == EXACT:
             yield from ((key, b"") for key in sorted(self.ask("SMEMBERS", table)))
-        elif table == BLOCKS:  # too large to be kept at once
-            keys = sorted(self.ask("HKEYS", table))
-            for at in range(0, len(keys), BLOCKS_AT_ONCE):
-                some = keys[at : at + BLOCKS_AT_ONCE]
-                values = self.ask("HMGET", table, *some)
-                yield from zip(some, values, strict=True)
         else:
             found: dict[bytes, bytes] = {}
             key = self._crawl.keys.table(self.number, table)
