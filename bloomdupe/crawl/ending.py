@@ -224,11 +224,11 @@ class Ending:
             " `bloomdupe add` adds them, and `bloomdupe stop` ends the crawl",
             extra=extra,
         )
-        held_back = ", ".join(self._engine.checkpoint.held_back)
-        if held_back:
+        feeds = self._engine.feeds
+        if feeds is not None and feeds.held_back:
             logger.warning(
                 "Delivered only when `bloomdupe stop` finds nothing pending: %(feeds)s",
-                {"feeds": held_back},
+                {"feeds": ", ".join(feeds.held_back)},
                 extra=extra,
             )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.dupefilters import BaseDupeFilter
@@ -22,6 +22,7 @@ from bloomdupe.errors import (
     StoreError,
     UnserializableError,
 )
+from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.engine import Timer, opening
 from bloomdupe.inside_scrapy.private_names import check_names
 from bloomdupe.links.link_filter import Duplicate, attach_link_filter
@@ -164,7 +165,8 @@ class FrontierScheduler(BaseScheduler):
             filtered = type(self.df) is not BaseDupeFilter
             if seen.store is not None and seen.store.now.record("frontier") is None:
                 refuse_queue_of_scrapy(seen.store.path.parent, self._job.spider)
-            session.open(CrawlEngine(session, seen, filtered=filtered))
+            frontier = Frontier(seen, **session.frontier_options)
+            session.open(CrawlEngine(session, frontier, filtered=filtered))
             undo.pop_all()
         return opening
 
@@ -282,10 +284,9 @@ class FrontierScheduler(BaseScheduler):
 
     def _restore(self, session: Session, entry: Entry) -> Request | None:
         """Return the request of an entry, or None if it cannot be restored."""
-        request: Any = entry.attachment
+        request = session.registry.in_memory(entry)
         if request is not None:
-            # The same object may have been scheduled several times.
-            return request.copy() if request in session.registry else request  # type: ignore[no-any-return]
+            return request
         payload = entry.payload or b""
         try:
             return session.serializer.load(payload)

@@ -394,13 +394,8 @@ class Frontier:
         elif others or self.changed:
             self.store.commit(self.memory.prepare(), *others)
 
-    def begin(self, parts: Sequence[Part], more: int = 0) -> Commit:
-        """Begin a commit of everything, together with more parts.
-
-        ``more`` counts the work besides requests, for other workers; here are
-        none.
-        """
-        del more
+    def begin(self, parts: Sequence[Part]) -> Commit:
+        """Begin a commit of everything, together with more parts."""
         assert self.store is not None  # noqa: S101 - nothing else can be committed
         others = (one for part in parts for one in part.partitions.values())
         return self.store.begin(self.memory.prepare(), *parts, *others)

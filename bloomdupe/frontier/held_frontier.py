@@ -67,6 +67,8 @@ class HeldFrontier(Frontier):
         self._outbox: dict[int, list[bytes]] = {}
         self.may_leave: Callable[[int], bool] = lambda _: True
         """Whether a partition may be handed over when none of it is in flight."""
+        self.more: Callable[[], int] = int
+        """Counts the work of the control partition besides its requests."""
         self._home: RedisStore | None = None
         self.rules: bytes | None = None
         """The rules of the crawl when this worker has begun to join it."""
@@ -140,11 +142,10 @@ class HeldFrontier(Frontier):
         """True: an empty commit shows that this worker is alive."""
         return True
 
-    def begin(self, parts: Sequence[Part], more: int = 0) -> Commit:
+    def begin(self, parts: Sequence[Part]) -> Commit:
         """Begin a commit; ``parts`` go home, but for those of other partitions.
 
-        ``more`` is the work of the control partition besides its requests. Requests
-        may be handed out, acknowledged, sent and taken in before it is done.
+        Requests may be handed out, acknowledged, sent and taken in before it is done.
         """
         written = {}
         for number, partition in self.partitions.items():
@@ -158,7 +159,7 @@ class HeldFrontier(Frontier):
         sent = {number: list(entries) for number, entries in self._outbox.items()}
         counts = counts_of(self.partitions)
         if CONTROL in counts:
-            work = counts[CONTROL].work + more
+            work = counts[CONTROL].work + self.more()
             counts[CONTROL] = counts[CONTROL]._replace(work=work)
         give = [
             number

@@ -264,8 +264,10 @@ class Processing:
         if isinstance(output, Request):
             self._engine.crawl(output)
             return None
-        if output is None or (work is not None and not work.takes_item()):
+        if output is None:
             return None
+        if work is not None:
+            work.takes_item()
         return self._scraper.start_itemproc_async(output, response=response)
 
     async def _process_item(
@@ -355,8 +357,8 @@ class Work(Protocol):
     def answered(self, result: object) -> None:
         """Handle the downloader's answer: a response, request or failure."""
 
-    def takes_item(self) -> bool:
-        """Whether the next item goes on to the pipelines; asked once for each item."""
+    def takes_item(self) -> None:
+        """The callback has yielded an item, which goes on to the pipelines."""
 
     def gave_up(self, error: BaseException) -> None:
         """There is no page for the callback: the errback gets this exception."""

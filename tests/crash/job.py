@@ -25,7 +25,7 @@ from bloomdupe.crawl.in_flight.outcomes import Key, Outcomes
 from bloomdupe.crawl.in_flight.registry import InFlightRegistry
 from bloomdupe.crawl.in_flight.request import InFlightRequest
 from bloomdupe.crawl.state.memory import SpiderMemory, blobs_of
-from bloomdupe.errors import BloomDupeError, FeedError
+from bloomdupe.errors import BloomDupeError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.frontier.frontier import Frontier
@@ -111,11 +111,8 @@ class Job:
         self._close()
 
     def _put(self, in_flight: InFlightRequest, lines: list[tuple[int, bytes]]) -> None:
-        try:
-            for line in lines:
-                self._outcomes.add_line(in_flight.outcome, line)
-        except OSError as error:
-            raise FeedError(f"cannot spill items: {error}") from error
+        for line in lines:
+            self._outcomes.add_line(in_flight.outcome, line)
 
     @property
     def counted(self) -> int:
@@ -170,7 +167,6 @@ class Job:
             if checkpoints == stop_after:
                 return
             if not (frontier.pending or frontier.unacked):
-                self._checkpoint.commit_everything(finished=True)
                 report(b"finished\n")
                 return
 

@@ -23,7 +23,7 @@ from scrapy import Request
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.acceptance import Acceptance
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, record_of
-from bloomdupe.crawl.engines.crawl_engine import CrawlEngine, Loose
+from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.in_flight.outcomes import Outcomes
 from bloomdupe.crawl.in_flight.registry import InFlightRegistry
@@ -204,6 +204,7 @@ class Engine(CrawlEngine):
     """The engine in a store, without a crawl around it."""
 
     durable = True
+    feeds: Any
     _filtered = True
 
     def __init__(self, store: Path, session: BareSession, clock: Any) -> None:
@@ -212,9 +213,10 @@ class Engine(CrawlEngine):
         self._access, self._stats = session.access, session.stats
         self._unmarked = {}
         self.commits_soon = False
+        soon: Any = SimpleNamespace(commit_soon=self._commit_soon)
+        self.committing = soon
         self.failures = Failures(self)
         self.cookies = self.memory = self._added = self._refused = None
-        self._loose = Loose()
         self.frontier = Frontier(
             BloomFilter.open(store, capacity=1000), clock=clock, wall=clock
         )
@@ -227,7 +229,6 @@ class Engine(CrawlEngine):
         self.checkpoint = Checkpoint(
             _crawler(), self.frontier, self.outcomes, record, feeds
         )
-        self.checkpoint.participants.append(self._loose)
         self.feeds = feeds
 
     def _with_visit(self, payload: bytes, parent: InFlightRequest) -> bytes:
@@ -241,6 +242,11 @@ class Engine(CrawlEngine):
 
     def _commit_soon(self) -> None:
         self.commits_soon = True
+
+    def read_again(self) -> None:
+        """Read the frontier, too: its owner has not changed."""
+        self._is_owner_again()
+        super().read_again()
 
     def next(self) -> Any:
         """Hand out a request."""
@@ -427,7 +433,8 @@ class Crawl:
         return True
 
     def _begin(self, entry: Any) -> None:
-        request = entry.attachment or self.session.serializer.load(entry.payload)
+        request = self.registry.in_memory(entry)
+        request = request or self.session.serializer.load(entry.payload)
         in_flight = self.registry.add(request, entry)
         name = request.meta["name"]
         steps = self.program.pages[name]
@@ -453,8 +460,8 @@ class Crawl:
         op = steps.pop(0)
         CURRENT.set(in_flight)
         if op.kind == "item":
-            if in_flight.takes_item():
-                self.session.take_item(None, [(0, op.page.encode())])
+            in_flight.takes_item()
+            self.session.take_item(None, [(0, op.page.encode())])
         elif op.kind == "wait":
             callback.asked = callback.last
         else:

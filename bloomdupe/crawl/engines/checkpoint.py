@@ -67,13 +67,6 @@ class Checkpoint:
         self._outcomes = outcomes
         self._record = record
         self._feeds = feeds
-        # Of workers:
-        self.is_idle: Callable[[], bool] = lambda: False
-        """Whether a commit only shows that this worker is alive."""
-        self.more: Callable[[], int] = int
-        """Returns what there is to do besides requests."""
-        self.sampling: Callable[[], Steps] = lambda: iter(())
-        """Returns further steps, which sample the other workers."""
         self.participants: list[Participant] = []
         """Besides feeds and frontier, in the order in which they prepare."""
         self.totals = Totals.of(record.get("totals", {}))
@@ -98,11 +91,6 @@ class Checkpoint:
     def outputs(self) -> list[str]:
         """URIs of the feeds, without passwords."""
         return [feed["uri"] for feed in self._record.get("feeds", {}).values()]
-
-    @property
-    def held_back(self) -> list[str]:
-        """Names of the feeds that are delivered when the crawl has finished."""
-        return [] if self._feeds is None else self._feeds.held_back
 
     @property
     def duplicates(self) -> int:
@@ -132,16 +120,10 @@ class Checkpoint:
         """Count this run, which has work to do."""
         self.totals = replace(self.totals, runs=self.totals.runs + 1)
 
-    def commit(self, *, first: bool = False) -> None:
+    def commit(self) -> None:
         """Make everything durable at once; see :meth:`steps`."""
-        for send in self.steps(first=first):
+        for send in self.steps():
             send()
-
-    def commit_everything(self, *, finished: bool) -> Steps:
-        """Commit all that is left of this run; ``finished``: nothing comes after it."""
-        if self._feeds is not None:
-            self._feeds.end(finished=finished)
-        yield from self.steps()
 
     def steps(self, *, first: bool = False) -> Steps:
         """Make everything durable.
@@ -153,31 +135,21 @@ class Checkpoint:
         on. The ``first`` checkpoint of a run does not send the signal: its
         listeners are not ready yet.
         """
-        if self.is_idle():
-            commit = self._frontier.begin([], self.more())
-            yield commit.send
-            commit.done()
-            yield from self.sampling()
-            return
         if not first:
             self._send_signal()
-        if self._feeds is None:  # the crawl is in memory
+        feeds = self._feeds
+        if feeds is None:  # the crawl is in memory
             part = self._prepare_totals()
             self._frontier.checkpoint()
             part.done()
         else:
-            yield from self._steps_with(self._feeds)
+            lines = feeds.prepare(self._outcomes.lines())
+            commit = self._frontier.begin(self._parts_with(lines))
+            yield commit.send
+            commit.done()
+            feeds.append()
         assert self._crawler.stats is not None  # noqa: S101 - it runs
         self.totals.show(self._crawler.stats)
-        yield from self.sampling()
-
-    def _steps_with(self, feeds: FeedExporter) -> Steps:
-        commit = self._frontier.begin(
-            self._parts_with(feeds.prepare(self._outcomes.lines())), self.more()
-        )
-        yield commit.send
-        commit.done()
-        feeds.append()
 
     def _parts_with(self, feeds: Part) -> list[Part]:
         parts = [feeds, self._prepare_totals()]

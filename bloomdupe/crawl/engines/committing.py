@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from time import monotonic, perf_counter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from bloomdupe.inside_scrapy.engine import Timer
 
@@ -26,9 +26,6 @@ SKIPPED = 20
 """Checkpoints that do not wait after one has waited in vain."""
 
 
-Result = TypeVar("Result")
-
-
 class Committing:
     """Writes a checkpoint at each interval, or at once if it should not wait.
 
@@ -41,17 +38,13 @@ class Committing:
 
     def __init__(self, engine: CrawlEngine, interval: float, quiet: Quiet) -> None:
         self._engine = engine
-        self._checkpoint = engine.checkpoint
         self._interval = interval
         self._quiet = quiet
         store = engine.frontier.store
         self._durable = store is not None
-        self._thread: ThreadPoolExecutor | None = None
+        self._thread: Background | None = None
         if store is not None and store.remote:
-            self._thread = ThreadPoolExecutor(1, "bloomdupe")
-        self._steps: Steps | None = None
-        self._out: Future[None] | None = None
-        self._begun = 0.0
+            self._thread = Background("bloomdupe", self._failed)
         self._tick = Timer(self._on_tick)
         self._closed = False
         self.backpressure = False
@@ -60,7 +53,7 @@ class Committing:
     @property
     def is_out(self) -> bool:
         """Whether a step of a checkpoint is on its way, on the thread."""
-        return self._out is not None
+        return self._thread is not None and self._thread.is_busy
 
     @property
     def holds(self) -> bool:
@@ -70,7 +63,8 @@ class Committing:
     def write_first(self) -> None:
         """Write the first checkpoint of a run; its errors prevent the run."""
         begun = perf_counter()
-        self._checkpoint.commit(first=True)
+        for send in self._engine.steps(first=True):
+            send()
         self._engine.wrote(perf_counter() - begun)
 
     def begin(self) -> None:
@@ -84,7 +78,7 @@ class Committing:
         """
         if self._tick.due is not None:
             self._tick.set(0)
-        elif self._out is None:
+        elif not self.is_out:
             return
         self.backpressure = self._durable
 
@@ -95,90 +89,65 @@ class Committing:
             self._tick.set(POLL)
             return
         self._engine.session.registry.save_old()
-        if self._checkpoint.changed and not self._engine.fails():
-            self._start(self._checkpoint.steps(), self._thread)
+        if self._engine.checkpoint.changed and not self._engine.fails():
+            self._go_on(self._engine.steps(), perf_counter(), self._thread)
         self._follow()
 
     def _follow(self) -> None:
         """Prepare for the next checkpoint, unless one is out."""
-        if self._out is not None:
+        if self._closed or self.is_out:
             return
         engine = self._engine
         soon, due = engine.after_commit(), engine.frontier.due
-        self.backpressure = (
-            self.backpressure and due and not (self._closed or engine.fails())
-        )
-        if not self._closed:
-            soon = soon or due
-            self._tick.set(SOON if soon else self._interval)
+        self.backpressure = self.backpressure and due and not engine.fails()
+        self._tick.set(SOON if soon or due else self._interval)
 
     def commit(self) -> None:
         """Write all changes so far now."""
-        if self._checkpoint.changed:
-            self.write(self._checkpoint.steps())
+        if self._engine.checkpoint.changed:
+            self.write()
 
-    def write(self, steps: Steps) -> None:
+    def write(self) -> None:
         """Write a checkpoint now, on this thread, when no other checkpoint is out."""
-        self.wait()
+        self._wait()
         if not self._engine.fails():
-            self._start(steps, None)
-
-    def wait(self) -> None:
-        """Wait for the checkpoint that is out."""
-        if self._out is not None:
-            self._arrived(self._out, None)
-            if not self._closed:  # nobody else looks after the next one
-                self._tick.set(self._interval)
+            self._go_on(self._engine.steps(), perf_counter(), None)
 
     def close(self) -> None:
         """Write no more checkpoints but those that are asked for."""
         self._closed, self.backpressure = True, False
         self._quiet.end()
         self._tick.cancel()
-        self.wait()
+        self._wait()
+
+    def _wait(self) -> None:
+        """Wait for the checkpoint that is out."""
+        if self._thread is not None:
+            self._thread.wait()
 
     # The steps of a checkpoint
 
-    def _start(self, steps: Steps, thread: ThreadPoolExecutor | None) -> None:
-        self._steps = steps
-        self._begun = perf_counter()
-        self._go_on(thread)
+    def _go_on(self, steps: Steps, begun: float, thread: Background | None) -> None:
+        """Go on with a checkpoint until it is out on the thread, or written."""
 
-    def _go_on(self, thread: ThreadPoolExecutor | None) -> None:
-        """Go on with the checkpoint until it is out on the thread, or written."""
-        assert self._steps is not None  # noqa: S101 - a checkpoint is being written
+        def arrived(_: None) -> None:
+            self._go_on(steps, begun, thread)
+            self._follow()
+
         try:
-            for send in self._steps:
+            for send in steps:
                 if thread is not None:
-                    self._send(send, thread)
+                    thread.run(send, arrived)
                     return
                 send()
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - of any listener
             self._engine.session.stopping.fail(error)
         else:
-            self._engine.wrote(perf_counter() - self._begun)
-        self._steps = None
+            self._engine.wrote(perf_counter() - begun)
 
-    def _send(self, send: Callable[[], None], thread: ThreadPoolExecutor) -> None:
-        loop = asyncio.get_running_loop()
-        self._out = thread.submit(send)
-        self._out.add_done_callback(
-            lambda out: loop.call_soon_threadsafe(self._on_arrival, out)
-        )
-
-    def _on_arrival(self, out: Future[None]) -> None:
-        if self._out is out:
-            self._arrived(out, self._thread)
-            self._follow()
-
-    def _arrived(self, out: Future[None], thread: ThreadPoolExecutor | None) -> None:
-        """Take in the end of a step, and go on with the checkpoint."""
-        error, self._out = out.exception(), None
-        if error is None:
-            self._go_on(thread)
-        else:
-            self._steps = None
-            self._engine.session.stopping.fail(error)
+    def _failed(self, error: BaseException) -> None:
+        self._engine.session.stopping.fail(error)
+        self._follow()
 
 
 class Quiet:
@@ -227,45 +196,49 @@ class Quiet:
 
 
 class Background:
-    """Runs calls on a thread, one after another, and hands over their results.
+    """Runs calls on a thread, and in the event loop what is to follow each of them.
 
-    That happens in the event loop of Scrapy. ``fail`` is told of an exception, and
-    ``wake`` is called after each call.
+    ``fail`` is told of an exception of either.
     """
 
-    def __init__(
-        self, fail: Callable[[BaseException], None], wake: Callable[[], None]
-    ) -> None:
+    def __init__(self, name: str, fail: Callable[[BaseException], None]) -> None:
+        self._thread = ThreadPoolExecutor(1, name)
         self._fail = fail
-        self._wake = wake
-        self._thread: ThreadPoolExecutor | None = None
-        self._dropped = 0
+        self._then: dict[Future[Any], Callable[[Any], None]] = {}
 
-    def run(self, call: Callable[[], Result], then: Callable[[Result], None]) -> None:
-        """Call a function, and then ``then`` with its result."""
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "bloomdupe reads")
-        loop, dropped = asyncio.get_running_loop(), self._dropped
+    @property
+    def is_busy(self) -> bool:
+        """Whether results are still to come."""
+        return bool(self._then)
 
-        def ended(done: Future[Result]) -> None:
-            if dropped != self._dropped:
-                return
-            try:
-                then(done.result())
-            except Exception as error:  # noqa: BLE001 - of the call, or what follows
-                self._fail(error)
-            self._wake()
+    def run(self, call: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        """Run a call, after those before it, and then ``then`` with its result."""
+        loop = asyncio.get_running_loop()
+        out = self._thread.submit(call)
+        self._then[out] = then
+        out.add_done_callback(lambda _: loop.call_soon_threadsafe(self._arrived, out))
 
-        self._thread.submit(call).add_done_callback(
-            lambda done: loop.call_soon_threadsafe(ended, done)
-        )
+    def _arrived(self, out: Future[Any]) -> None:
+        then = self._then.pop(out, None)
+        if then is None:  # it was dropped, or waited for
+            return
+        try:
+            then(out.result())
+        except Exception as error:  # noqa: BLE001 - of the call, or what follows
+            self._fail(error)
+
+    def wait(self) -> None:
+        """Wait for all calls, and for what follows them."""
+        while self._then:
+            out = next(iter(self._then))
+            wait([out])
+            self._arrived(out)
 
     def drop(self) -> None:
         """Drop the results that are still to come."""
-        self._dropped += 1
+        self._then.clear()
 
     def close(self) -> None:
         """Drop all results, and end the thread."""
         self.drop()
-        if self._thread is not None:
-            self._thread.shutdown(wait=False)
+        self._thread.shutdown(wait=False)

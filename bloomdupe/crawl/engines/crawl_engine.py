@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.crawl.added_requests import AddedRequests, add_request
 from bloomdupe.crawl.ending import Status
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, record_of
-from bloomdupe.crawl.engines.committing import POLL, Background, Committing, Quiet
-from bloomdupe.crawl.in_flight.outcomes import Outcomes
+from bloomdupe.crawl.engines.committing import POLL, Committing, Quiet
+from bloomdupe.crawl.in_flight.outcomes import Outcome, Outcomes
 from bloomdupe.crawl.in_flight.registry import stands_alone
 from bloomdupe.crawl.progress.rounds import FINISHED, Run
 from bloomdupe.crawl.progress.watch import Watch
@@ -35,24 +35,23 @@ from bloomdupe.crawl.state.rules import RulesInForce, text_of_rules
 from bloomdupe.errors import NotOwnerError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.stored_feeds import StoredFeeds
-from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.engine import Timer
 from bloomdupe.printable import logger_of, near
 from bloomdupe.store import files
-from bloomdupe.store.store import Part, Participant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from scrapy import Request
 
+    from bloomdupe.crawl.engines.checkpoint import Steps
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.in_flight.outcomes import Key, Line, Outcome
+    from bloomdupe.crawl.in_flight.outcomes import Key
     from bloomdupe.crawl.in_flight.request import Accepted, InFlightRequest
     from bloomdupe.crawl.progress.history import Totals
-    from bloomdupe.filter.bloom import BloomFilter
+    from bloomdupe.frontier.frontier import Frontier
     from bloomdupe.frontier.slot_queue import Entry
 
 logger = logger_of(__name__)
@@ -61,106 +60,55 @@ LONGEST = 5.0
 """Seconds that a store is not read again because of callbacks that have begun."""
 
 
-class Loose(Participant):
-    """Requests that no page and no ``start()`` would yield again, until a commit."""
-
-    def __init__(self) -> None:
-        self._taken: list[Accepted] = []
-
-    def add(self, accepted: Accepted) -> None:
-        """Keep a request, if it is such a one."""
-        if accepted.page is None and not accepted.of_start:
-            self._taken.append(accepted)
-
-    def prepare(self) -> Part:
-        """Return a part that forgets them."""
-        taken = [*self._taken]
-
-        def done() -> None:
-            del self._taken[: len(taken)]
-
-        return Part(done=done)
-
-    def drop(self) -> list[Accepted]:
-        """Remove all of them; the objects may be in flight, so these are copies."""
-        taken, self._taken = self._taken, []
-        return [one._replace(request=one.request.copy()) for one in taken]
-
-
 class CrawlEngine:
     """Frontier and checkpoint of an open crawl.
 
-    The frontier owns ``seen`` from now on. Raises the errors of opening the store, the
-    frontier or a feed. ``filtered`` says that a filter remembers the requests that it
-    lets pass, so that each must be durable at once.
+    Raises the errors of opening a feed, and what the store has. ``filtered`` says that
+    a filter remembers the requests that it lets pass, so that each must be durable at
+    once.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        seen: BloomFilter,
-        *,
-        filtered: bool,
-    ) -> None:
+    def __init__(self, session: Session, frontier: Frontier, *, filtered: bool) -> None:
         settings = self.settings = session.settings
         self.session = session
+        self.frontier = frontier
         self._crawler = session.crawler
         self._stats = session.stats
         self._filtered = filtered
         self._access = session.access
         self.durable = settings.durable
-        self.rules = RulesInForce(
-            self._rules_text,
-            self._rules_place,
-            partial(self._stats.inc_value, "bloomdupe/dropped_blocked"),
-        )
-        self._background = Background(session.stopping.fail, self._access.wake)
-        self._open_frontier(seen)
-        self._added = self._open_inbox()
-        self.run = self._open_run(seen)
-        self.outcomes = Outcomes(settings.directory)
-        self.failures = Failures(self)
-        self.starting = Starting(session, self.run, self.knows)
         self._unmarked: dict[bytes, tuple[str, bool]] = {}
         """Keys of requests in memory only: a request that a crash loses must not have
         been marked. The slot of each, and whether ``start()`` has yielded it.
         """
-        self._loose = Loose()
-        self._restore()
         self._refused: NotOwnerError | None = None
         self._closed = False
         self._reading = Timer(self._on_refusal)
+        self.rules = self._open_rules(
+            partial(self._stats.inc_value, "bloomdupe/dropped_blocked")
+        )
+        session.slots.attach(frontier, self.rules)
+        self._added = self._open_inbox()
+        self.run = self._open_run()
+        self.outcomes = Outcomes(settings.directory)
+        self.failures = Failures(self)
+        self.starting = Starting(session, self.run, self.knows)
+        self._restore()
         quiet = Quiet(lambda: session.processing.busy, self._spider_remembers)
         self.committing = Committing(self, self._interval, quiet)
 
     # Opening
 
-    def _rules_text(self) -> bytes | None:
-        """Return the rules of the user, as a text."""
+    def _open_rules(self, count: Callable[[], object]) -> RulesInForce:
         directory = self.settings.directory
-        return None if directory is None else text_of_rules(directory)
-
-    @property
-    def _rules_place(self) -> object:
-        """Where that text is, for a message."""
-        directory = self.settings.directory
-        return None if directory is None else directory / files.RULES
-
-    def _open_frontier(self, seen: BloomFilter) -> None:
-        session, order = self.session, self.session.order
-        self.frontier = Frontier(
-            seen,
-            fifo=order.fifo,
-            start_fifo=order.start_fifo,
-            wait=session.slots.wait,
-            downloader=self._access,
-            longest_backoff=session.slots.longest_backoff,
-        )
-        session.slots.attach(self.frontier, self.rules)
+        if directory is None:
+            return RulesInForce(lambda: None, None, count)
+        read = partial(text_of_rules, directory)
+        return RulesInForce(read, directory / files.RULES, count)
 
     def _open_inbox(self) -> AddedRequests | None:
         """Take in the requests that were added when the last run had ended."""
-        if self.frontier.store is None:
+        if self.settings.directory is None:
             return None
         added = AddedRequests(self.frontier, self._add)
         added.take_all()
@@ -179,13 +127,12 @@ class CrawlEngine:
             not_before=one.not_before,
         )
 
-    def _open_run(self, seen: BloomFilter) -> Run:
-        settings = self.settings
+    def _open_run(self) -> Run:
         return Run(
-            seen.notes,
+            self.frontier.seen.notes,
             pending=len(self),
-            again=settings.start_requests == "again",
-            stays=settings.stay,
+            again=self.settings.start_requests == "again",
+            stays=self.settings.stay,
         )
 
     @property
@@ -196,41 +143,34 @@ class CrawlEngine:
 
     def _restore(self) -> None:
         """Restore the state of the last checkpoint."""
-        crawler, settings, run = self._crawler, self.settings, self.run
-        record = record_of(self.frontier)
-        feeds = self._restore_feeds(record)
+        session, frontier, run = self.session, self.frontier, self.run
+        record = record_of(frontier)
+        self.feeds = self._open_feeds(record)
         self.memory = None
-        if feeds is not None:
+        if self.feeds is not None:
             self.memory = SpiderMemory(
-                crawler,
-                blobs_of(self.frontier),
+                self._crawler,
+                blobs_of(frontier),
                 resumed=run.resumed,
-                attributes=settings.spider_attributes,
-                places=feeds.parameters,
+                attributes=self.settings.spider_attributes,
+                places=self.feeds.parameters,
                 leads=lambda: self.frontier.leads,
             )
         self.checkpoint = Checkpoint(
-            crawler, self.frontier, self.outcomes, record, feeds
+            self._crawler, frontier, self.outcomes, record, self.feeds
         )
-        self.checkpoint.participants += [
-            self._loose,
-            *([] if self.memory is None else [self.memory]),
-            self.session.slots,
-        ]
         self.revisits = Revisits(self)
-        store = self.frontier.store
         # What other workers, or an earlier run, have learned of servers.
-        known = run.resumed or settings.is_shared
-        if store is not None and known and self._access.throttled:
-            self._access.restore_delays(self.session.slots.delay_of)
-        self.cookies = self._restore_cookies()
-        if self.cookies is not None:
-            self.checkpoint.participants.append(self.cookies)
+        known = run.resumed or self.settings.is_shared
+        if self.durable and known and self._access.throttled:
+            self._access.restore_delays(session.slots.delay_of)
+        self.cookies = self._open_cookies()
         self.failures.restore(record.get("failures_left", 0))
-        self.checkpoint.participants.append(self.failures)
         self.watch = Watch(self)
-        if self.watch.history is not None:
-            self.checkpoint.participants.append(self.watch.history)
+        others = self.cookies, self.failures, self.watch.history
+        self.checkpoint.participants += [
+            one for one in (self.memory, session.slots, *others) if one is not None
+        ]
         if not run.idle:
             self.checkpoint.begin_run()
 
@@ -239,18 +179,18 @@ class CrawlEngine:
         """Seconds between two checkpoints."""
         return self.settings.checkpoint_interval
 
-    def _restore_feeds(self, record: dict[str, Any]) -> FeedExporter | None:
-        if self.frontier.store is None:
+    def _open_feeds(self, record: dict[str, Any]) -> FeedExporter | None:
+        session, directory = self.session, self.settings.directory
+        if not self.durable:
             return None
         feeds = FeedExporter.of(self._crawler)
-        session, directory = self.session, self.settings.directory
         left = None
         if directory is not None:  # or it is a worker's
             left = StoredFeeds(record, directory, resumed=self.run.resumed)
         feeds.restore(left, session.take_item, session.stopping.fail)
         return feeds
 
-    def _restore_cookies(self) -> Cookies | None:
+    def _open_cookies(self) -> Cookies | None:
         """Go on with the cookies of this round, if Scrapy's middleware has any."""
         session, store = self.session, self.frontier.store
         jars = None if store is None else CookieJars.of(self._crawler)
@@ -280,14 +220,14 @@ class CrawlEngine:
 
     def push_failed(self, slot: str, priority: int, payload: bytes) -> None:
         """Make a failed request pending again."""
-        self._has_work()
+        self.has_work()
         self._deliver(SentRequest(slot, priority, payload, dont_filter=True))
 
     def _deliver(self, sent: SentRequest) -> None:
         """Make a request pending that is no output of a page."""
         self._push_sent(sent)
 
-    def _has_work(self) -> None:
+    def has_work(self) -> None:
         """Begin the run, if the job was finished and there is new work."""
         if self.run.idle:
             self.run.begin()
@@ -321,12 +261,17 @@ class CrawlEngine:
     def take(self, accepted: Accepted) -> None:
         """Make a request pending, and mark it."""
         if self.run.idle:
-            self._has_work()
+            self.has_work()
         request, payload, page = accepted.request, accepted.payload, accepted.page
+        parent = accepted.parent
         checked = self._filtered and not request.dont_filter
         volatile = self.durable and page is not None and not checked
-        if payload and accepted.parent is not None and accepted.repeats:
-            payload = self._with_visit(payload, accepted.parent)
+        if payload and parent is not None and accepted.repeats:
+            payload = self._with_visit(payload, parent)
+        if parent is not None and (volatile or payload is None):
+            parent.begun = True
+        if self.durable and page is None and not accepted.of_start:
+            self.outcomes.ack(Outcome(accepted))
         if payload is not None and not self.frontier.is_here(accepted.slot):
             self._send(accepted, payload, volatile=volatile)
             return
@@ -341,24 +286,43 @@ class CrawlEngine:
         )
         if not request.dont_filter:
             self.session.slots.took(accepted.slot)
-        self._expect(entry, accepted, checked=checked)
-        if self.durable:
-            self._loose.add(accepted)
+        if payload is None:
+            self._expect_part(entry, accepted, checked=checked)
+        else:
+            self._expect_stored(entry, accepted)
         self._count_enqueued(stored=payload is not None)
         if self.frontier.due:
-            self._commit_soon()
+            self.committing.commit_soon()
 
-    def _expect(self, entry: Entry, accepted: Accepted, *, checked: bool) -> None:
-        """Mark a pushed request, and note it if it is not durable by itself."""
-        is_part = entry.payload is None
-        if accepted.parent is not None and (entry.volatile or is_part):
-            accepted.parent.begun = True
-        if is_part:
-            self._expect_part(entry, accepted, checked=checked)
+    def _expect_part(self, entry: Entry, accepted: Accepted, *, checked: bool) -> None:
+        """Note a request that lives in memory only."""
+        where = accepted.slot, accepted.of_start
+        self._unmarked |= {key: where for key, _ in accepted.keys}
+        self.session.registry.expect_part(
+            entry,
+            accepted.page,
+            accepted.keys,
+            alone=checked
+            and bool(accepted.keys)
+            and stands_alone(accepted.request, self.session.spider),
+        )
+
+    def _expect_stored(self, entry: Entry, accepted: Accepted) -> None:
+        """Mark a request as seen, and note it if it is not durable by itself.
+
+        A fingerprint that it shares with a request in memory is marked when that
+        request is done: after a crash, the other one must not count as seen.
+        """
+        for key, exact in accepted.keys:
+            if key not in self._unmarked:
+                self._mark(key, exact, accepted.slot, of_start=accepted.of_start)
+        if not entry.volatile:
             return
-        self._mark_seen(accepted)
-        if entry.volatile:
-            self._expect_volatile(entry, accepted)
+        assert accepted.page is not None  # noqa: S101 - or it would be durable
+        child = self.session.registry.expect_volatile(entry, accepted.page)
+        before = accepted.parent
+        if accepted.repeats and before and accepted.request.url == before.request.url:
+            child.first = before.first
 
     def _count_enqueued(self, *, stored: bool) -> None:
         where = "disk" if self.durable and stored else "memory"
@@ -369,44 +333,10 @@ class CrawlEngine:
         """Send a request to the worker that keeps the requests of its slot."""
         raise NotImplementedError
 
-    def _expect_part(
-        self, entry: Entry, accepted: Accepted, *, checked: bool
-    ) -> InFlightRequest:
-        """Note a request that lives in memory only."""
-        where = accepted.slot, accepted.of_start
-        self._unmarked |= {key: where for key, _ in accepted.keys}
-        return self.session.registry.expect_part(
-            entry,
-            accepted.page,
-            accepted.keys,
-            alone=checked
-            and bool(accepted.keys)
-            and stands_alone(accepted.request, self.session.spider),
-        )
-
-    def _expect_volatile(self, entry: Entry, accepted: Accepted) -> InFlightRequest:
-        """Note a request that is not written before its page is acknowledged."""
-        assert accepted.page is not None  # noqa: S101 - or it would be durable
-        child = self.session.registry.expect_volatile(entry, accepted.page)
-        before = accepted.parent
-        if accepted.repeats and before and accepted.request.url == before.request.url:
-            child.first = before.first
-        return child
-
     def _with_visit(self, payload: bytes, parent: InFlightRequest) -> bytes:
         """Return the payload of a retry or redirect, which inherits a visit."""
         visit = self.revisits.follow(parent)
         return payload if visit is None else visit.added_to(payload)
-
-    def _mark_seen(self, accepted: Accepted) -> None:
-        """Mark a stored request as seen.
-
-        A fingerprint that it shares with a request in memory is marked when that
-        request is done: after a crash, the other one must not count as seen.
-        """
-        for key, exact in accepted.keys:
-            if key not in self._unmarked:
-                self._mark(key, exact, accepted.slot, of_start=accepted.of_start)
 
     def _mark(
         self,
@@ -493,7 +423,7 @@ class CrawlEngine:
         """Make a volatile request durable with the next checkpoint."""
         self.frontier.save(root.entry)
         if self.frontier.due:
-            self._commit_soon()
+            self.committing.commit_soon()
 
     def leave(self, root: InFlightRequest) -> None:
         """Keep a request that has ended, but is not done: it is handed out again.
@@ -507,22 +437,6 @@ class CrawlEngine:
                 self.frontier.leave(root.entry)
         elif page.is_left or not root.is_volatile:
             self.frontier.ack(root.entry)  # the page yields it again
-
-    # Output
-
-    def add_line(self, outcome: Outcome, line: Line) -> None:
-        """Add a line to the output of a request; raises :class:`OSError`."""
-        self._has_work()
-        self.outcomes.add_line(outcome, line)
-
-    def put(self, outcome: Outcome, *, counts: bool) -> None:
-        """Let output count, or forget it, that belongs to no request in flight."""
-        self._has_work()
-        if counts:
-            outcome.of_no_page = True
-            self.outcomes.ack(outcome)
-        else:
-            self.outcomes.forget(outcome)
 
     # The end
 
@@ -545,8 +459,9 @@ class CrawlEngine:
 
     # Checkpoints
 
-    def _commit_soon(self) -> None:
-        self.committing.commit_soon()
+    def steps(self, *, first: bool = False) -> Steps:
+        """Write a checkpoint in steps: see :meth:`Checkpoint.steps`."""
+        return self.checkpoint.steps(first=first)
 
     @property
     def holds(self) -> bool:
@@ -588,14 +503,9 @@ class CrawlEngine:
     def _take_added(self) -> bool:
         """Take in some requests of the inbox; return whether there were any."""
         added, stopping = self._added, self.session.stopping
-        if (
-            added is None
-            or self._closed
-            or stopping.failure is not None
-            or not added.has_work
-        ):
+        if added is None or stopping.failure is not None or not added.has_work:
             return False
-        self._has_work()
+        self.has_work()
         try:
             added.step()
         except Exception as error:  # noqa: BLE001 - or no checkpoint would follow
@@ -634,35 +544,32 @@ class CrawlEngine:
             self.session.stopping.fail(error, "Reading the store again")
 
     def _is_owner_again(self) -> bool:
-        """Whether the store may be read again now."""
+        """Read the frontier again, if that is possible now."""
+        self.frontier.read_again()
         return True
 
     def read_again(self) -> None:
-        """Drop all that is in memory, and read the last commit.
+        """Drop all that is in memory, and go on with the frontier of the last commit.
 
         Pages run again, and so does ``start()``, as after a kill. Requests of neither
         are kept. Knowledge of servers and cookies stays true.
         """
-        loose = self._loose.drop()
         for in_flight in self.session.registry.leave_all():
             self.outcomes.forget(in_flight.outcome)
-        self.outcomes.drop()
+        loose = self.outcomes.drop()
         self._unmarked.clear()
-        self._read_frontier_again()
         self.run.read_again(self.frontier.seen.notes)
         record = self.checkpoint.read_again()
         if self.memory is not None:
             self.memory.read_again(blobs_of(self.frontier))
         self.failures.restore(record.get("failures_left", 0))
         self._refused = None
-        self.session.forget_links()
+        if self.session.link_filter is not None:
+            self.session.link_filter.forget()
         for accepted in loose:
             if not self._is_known(accepted):
                 self.take(accepted)
         self._access.wake()
-
-    def _read_frontier_again(self) -> None:
-        self.frontier.read_again()
 
     def _is_known(self, accepted: Accepted) -> bool:
         """Whether a request was taken before: another owner may have done so."""
@@ -677,21 +584,19 @@ class CrawlEngine:
     def close(self, reason: str) -> None:
         """Write the last checkpoint and the reason of the run's end; stop watching."""
         self._closed = True
-        self._background.close()
         self.committing.close()
         self._reading.cancel()
         if self._refused is not None:
             self.session.stopping.fail(self._refused)
         self.watch.end()
-        everything = partial(
-            self.checkpoint.commit_everything, finished=reason == FINISHED
-        )
-        self.committing.write(everything())
+        if self.feeds is not None:
+            self.feeds.end(finished=reason == FINISHED)
+        self.committing.write()
         if not self.run.idle and self.session.stopping.failure is None:
             # When the last items are in their files: until then, nothing has ended.
             self.run.end(reason)
             self.watch.end_run(reason)
-            self.committing.write(everything())
+            self.committing.write()
         if not self.run.idle and self.session.stopping.failure is None:
             totals, outputs = self._totals, self.checkpoint.outputs
             where = ", ".join(outputs) if totals.items else ""

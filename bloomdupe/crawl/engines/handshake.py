@@ -60,7 +60,7 @@ async def join(session: Session, job: CrawlJob) -> HeldFrontier:
     A partition becomes free when a worker gives it away, because it has more, or when
     a dead worker's lease has ended. Raises :class:`~bloomdupe.errors.StoreError`.
     """
-    settings, order = job.settings, session.order
+    settings = job.settings
     assert settings.redis_url is not None  # noqa: S101 - it is a shared crawl
     address = Address.of(settings.redis_url)
     _check_crawl(job, session.crawler, address)
@@ -73,11 +73,7 @@ async def join(session: Session, job: CrawlJob) -> HeldFrontier:
             settings.redis_lease,
             filter_opener(job, session.crawler),
             parameters=Parameters.checked(settings.capacity, settings.fpp),
-            wait=session.slots.wait,
-            fifo=order.fifo,
-            start_fifo=order.start_fifo,
-            downloader=session.access,
-            longest_backoff=session.slots.longest_backoff,
+            **session.frontier_options,
         )
         logger.info(
             "This is worker %(worker)s on %(crawl)s",

@@ -73,6 +73,17 @@ class Session:
         self.fingerprint = fingerprint_function(fingerprinter)
         self._memory_watch = MemoryWatch(self.stopping)
 
+    @property
+    def frontier_options(self) -> dict[str, Any]:
+        """What a frontier needs to know of this crawl."""
+        return {
+            "fifo": self.order.fifo,
+            "start_fifo": self.order.start_fifo,
+            "wait": self.slots.wait,
+            "downloader": self.access,
+            "longest_backoff": self.slots.longest_backoff,
+        }
+
     def open(self, engine: CrawlEngine) -> None:
         """Go on with the crawl that an engine keeps, and watch Scrapy from now on."""
         self.engine = self.registry.engine = engine
@@ -82,7 +93,6 @@ class Session:
             stays=self.settings.stay,
             longest_sleep=self.settings.wait,
         )
-        self.registry.leaves = self.ending.leaves
         engine.open()
         self._watch()
         self._log_status()
@@ -126,11 +136,6 @@ class Session:
         logger.info("%(said)s", {"said": said}, extra={"spider": self.spider})
         self.stats.set_value("bloomdupe/resumed", len(engine))
 
-    def forget_links(self) -> None:
-        """Ask the engine again about links that it knew before."""
-        if self.link_filter is not None:
-            self.link_filter.forget()
-
     # Work and the requests it belongs to
 
     def parent(self) -> InFlightRequest | None:
@@ -151,31 +156,25 @@ class Session:
         """
         if self._closed:
             return
-        parent = self._page_of_item(response)
-        outcome = Outcome() if parent is None else parent.outcome
-        if not self._add_item(outcome, lines):
-            return
-        if parent is None or parent.root.is_left:  # the next run yields it again
-            self.engine.put(outcome, counts=parent is None)
-        elif type(parent) is StartItem:
-            self.registry.end_item(parent)
-
-    def _page_of_item(self, response: Any) -> InFlightRequest | None:
-        """Return the request in flight that an item belongs to."""
         # A pipeline may have lost track, the response has not.
-        return self.parent() or self.registry.of(getattr(response, "request", None))
-
-    def _add_item(self, outcome: Outcome, lines: list[tuple[int, bytes]]) -> bool:
-        """Add an item to an outcome; False if that has failed, and the crawl stops."""
+        parent = self.parent() or self.registry.of(getattr(response, "request", None))
+        outcome = Outcome() if parent is None else parent.outcome
         outcome.items += 1
+        outcomes = self.engine.outcomes
         try:
             for line in lines:
-                self.engine.add_line(outcome, line)
-        except OSError as error:
-            what = f"cannot spill items to {self.settings.directory}: {error}"
-            self.stopping.fail(caused(FeedError(what), error))
-            return False
-        return True
+                outcomes.add_line(outcome, line)
+        except FeedError as error:
+            self.stopping.fail(error)
+            return
+        self.engine.has_work()
+        if parent is None:
+            outcome.of_no_page = True
+            outcomes.ack(outcome)
+        elif parent.root.is_left:  # the next run yields it again
+            outcomes.forget(outcome)
+        elif type(parent) is StartItem:
+            self.registry.end_item(parent)
 
     def _scraped(self, response: Any) -> None:
         self.take_item(response, [])
@@ -232,9 +231,3 @@ class Session:
         self.engine.starting.close()
         if decision.status and self.stopping.failure is None:
             self.ending.say()
-
-
-def caused(error: Exception, cause: Exception) -> Exception:
-    """Return an error with the error that has led to it."""
-    error.__cause__ = cause
-    return error

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.httpobj import urlparse_cached
 
-from bloomdupe.crawl.engines.committing import POLL
+from bloomdupe.crawl.engines.committing import POLL, Background
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.engines.handshake import notes_of, say_who
 from bloomdupe.crawl.progress.history import Totals
 from bloomdupe.crawl.progress.rounds import Run
 from bloomdupe.crawl.starting import name_of
-from bloomdupe.errors import (
-    NotOwnerError,
-    UnserializableError,
-)
+from bloomdupe.crawl.state.rules import RulesInForce
+from bloomdupe.errors import NotOwnerError, UnserializableError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.held_frontier import CONTROL, HeldFrontier
 from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
@@ -27,12 +25,15 @@ from bloomdupe.requests.layout import url_of
 from bloomdupe.store.redis.redis_store import RedisStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy import Request
 
     from bloomdupe.crawl.ending import Status
     from bloomdupe.crawl.engines.checkpoint import Steps
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.in_flight.request import Accepted, InFlightRequest
+    from bloomdupe.frontier.slot_queue import Read
     from bloomdupe.store.redis.crawl_reader import Sample
 
 logger = logger_of(__name__)
@@ -57,35 +58,33 @@ class WorkerEngine(CrawlEngine):
     frontier: HeldFrontier
 
     def __init__(self, session: Session, held: HeldFrontier) -> None:
-        self.frontier = held
-        self._sample: Sample | None = None
         self._takes_more = self._dropped = self._is_open = False
         self._home = held.store.number
         self._sent = BloomFilter(MOST_SENT, 1e-6)
-        super().__init__(session, held.seen, filtered=True)
+        self._reads = Background("bloomdupe reads", session.stopping.fail)
+        self._sample: Sample | None = None
+        held.load, held.more, held.may_leave = self._load, self._more, self._may_leave
+        super().__init__(session, held, filtered=True)
         self.starting.may_go_on = self._may_start  # type: ignore[method-assign]
         self.starting.is_ours = lambda: self.frontier.leads
 
     # Opening
 
-    def _rules_text(self) -> bytes | None:
-        return self.frontier.rules if self._sample is None else self._sample.rules
+    def _open_rules(self, count: Callable[[], object]) -> RulesInForce:
+        frontier = self.frontier
+        place = frontier.owner.keys.rules.decode()
+        return RulesInForce(lambda: frontier.rules, place, count)
 
-    @property
-    def _rules_place(self) -> object:
-        return self.frontier.owner.keys.rules.decode()
+    def _load(self, call: Callable[[], Read], then: Callable[[Read], None]) -> None:
+        """Read requests on a thread."""
 
-    def _open_frontier(self, seen: BloomFilter) -> None:
-        del seen
-        session, frontier = self.session, self.frontier
-        frontier.load = self._background.run
-        frontier.may_leave = self._may_leave
-        session.slots.attach(frontier, self.rules)
+        def arrived(read: Read) -> None:
+            then(read)
+            self._access.wake()
 
-    def _open_inbox(self) -> None:
-        """Each partition has its own inbox."""
+        self._reads.run(call, arrived)
 
-    def _open_run(self, seen: BloomFilter) -> Run:
+    def _open_run(self) -> Run:
         # One that has waited for a partition all the round long begins no other round.
         again = (
             self.settings.start_requests == "again"
@@ -93,7 +92,8 @@ class WorkerEngine(CrawlEngine):
         )
         # Others than the leader have work as long as anybody has.
         pending = len(self) if self.frontier.leads else int(not again)
-        return Run(seen.notes, pending=pending, again=again, stays=self.settings.stay)
+        notes, stays = self.frontier.seen.notes, self.settings.stay
+        return Run(notes, pending=pending, again=again, stays=stays)
 
     @property
     def shown(self) -> str:
@@ -105,8 +105,6 @@ class WorkerEngine(CrawlEngine):
         spider: Any = self.session.spider
         if not hasattr(spider, "state"):  # Scrapy sets it if there is a JOBDIR
             spider.state = {}
-        self.checkpoint.more, self.checkpoint.sampling = self._more, self._sampling
-        self.checkpoint.is_idle = lambda: self.run.idle
 
     def _take_cookies(self) -> Steps:
         """Take the cookies of other workers, if any has changed."""
@@ -172,8 +170,6 @@ class WorkerEngine(CrawlEngine):
         )
         if volatile and page is not None:
             page.outcome.sent = [*page.outcome.sent, sent]
-            if accepted.parent is not None:
-                accepted.parent.begun = True
         else:
             self._deliver(sent)
         # With limits there may be room the next time.
@@ -185,16 +181,13 @@ class WorkerEngine(CrawlEngine):
         if accepted.of_start:
             for key, exact in accepted.keys:
                 self._mark(key, exact, None, of_start=True)
-        self._loose.add(accepted)
-        self._count_enqueued(stored=True)
 
     def _deliver(self, sent: SentRequest) -> None:
         """Send a request, or take it in, if its partition is here by now."""
-        number = partition_of(sent.slot)
-        if self.frontier.has(number):
+        if self.frontier.is_here(sent.slot):
             self._receive(sent)
         else:
-            self.frontier.send(number, sent.packed)
+            self.frontier.send(partition_of(sent.slot), sent.packed)
 
     def _mark(
         self, key: bytes, exact: bool, slot: str | None, *, of_start: bool
@@ -203,11 +196,7 @@ class WorkerEngine(CrawlEngine):
         control = self.frontier.partitions.get(CONTROL)
         if of_start and control is not None:
             control.seen.add(key, exact=exact)
-        if slot is None:
-            return
-        if self.frontier.is_here(slot):
-            self.frontier.of_slot(slot).seen.add(key, exact=exact)
-        else:
+        if slot is not None:
             self._deliver(SentRequest(slot, 0, b"", ((key, exact),)))
 
     def ack(self, root: InFlightRequest) -> None:
@@ -230,18 +219,12 @@ class WorkerEngine(CrawlEngine):
                 seen.add(key, exact=exact)
         if not sent.payload:
             return
-        self._has_work()
-        self.frontier.push(
-            sent.slot,
-            sent.priority,
-            sent.payload,
-            start=sent.start and self.session.order.starts_apart,
-            not_before=sent.not_before,
-        )
+        self.has_work()
+        self._push_sent(sent)
         if not sent.dont_filter:
             self.session.slots.took(sent.slot)
         if self.frontier.due:
-            self._commit_soon()
+            self.committing.commit_soon()
 
     def _keeps_out(
         self, seen: BloomFilter, sent: SentRequest, keys: list[tuple[bytes, bool]]
@@ -259,9 +242,7 @@ class WorkerEngine(CrawlEngine):
                     self._stats.inc_value("dupefilter/filtered")
                     return True
                 keys.append(second)
-        if sent.repeats or not self.session.slots.limited:
-            return False
-        return not self.session.slots.room_for(sent.slot)
+        return not (sent.repeats or self.session.slots.room_for(sent.slot))
 
     def _second_use(
         self, seen: BloomFilter, sent: SentRequest
@@ -287,6 +268,16 @@ class WorkerEngine(CrawlEngine):
         memory, items = self.frontier.memory, len(self.session.registry.start_items)
         return int(not self.starting.over) + items + memory.pending + memory.in_flight
 
+    def steps(self, *, first: bool = False) -> Steps:
+        """Write a checkpoint, or only show that this worker is alive; then sample."""
+        if self.run.idle:
+            commit = self.frontier.begin([])
+            yield commit.send
+            commit.done()
+        else:
+            yield from super().steps(first=first)
+        yield from self._sampling()
+
     def _sampling(self) -> Steps:
         """Sample the crawl after a commit, and take in the requests that were sent."""
         if self._closed:
@@ -308,7 +299,7 @@ class WorkerEngine(CrawlEngine):
             self._access.wake()
 
     def _saw(self, sample: Sample) -> None:
-        self._sample = sample
+        self._sample, self.frontier.rules = sample, sample.rules
 
     def _take_in(self, number: int, entries: list[bytes]) -> None:
         self._takes_more = self._takes_more or len(entries) == MOST_TAKEN
@@ -377,7 +368,6 @@ class WorkerEngine(CrawlEngine):
 
     def read_again(self) -> None:
         """Go on from the last commit, once a partition is here."""
-        self._background.drop()
         super().read_again()
         say_who(self.session, self.frontier)
         self._sent.clear()
@@ -388,24 +378,21 @@ class WorkerEngine(CrawlEngine):
         """Take nothing more from ``start()``, either: another worker runs it now."""
         super().refused(error)
         self.starting.drop()
+        self._reads.drop()
 
     def _is_owner_again(self) -> bool:
         try:
-            if not self._dropped:
-                self._dropped = True
-                self.frontier.read_again()
-            elif not self.frontier.partitions:
+            if self._dropped:
                 self.frontier.join()
+            else:
+                self.frontier.read_again()
+            is_owner = bool(self.frontier.partitions)
+            self._dropped = not is_owner
         except NotOwnerError:
-            self._dropped = False
-        if self._dropped and self.frontier.partitions:
-            self._dropped = False
-            return True
-        self._reading.set(LONGEST_SILENCE)
-        return False
-
-    def _read_frontier_again(self) -> None:
-        """Do nothing: it is done."""
+            is_owner = self._dropped = False
+        if not is_owner:
+            self._reading.set(LONGEST_SILENCE)
+        return is_owner
 
     # The end
 
@@ -414,7 +401,7 @@ class WorkerEngine(CrawlEngine):
         if number == self._home:
             return False
         partition = self.frontier.partitions[number]
-        return not self.session.registry.expects(
+        return not self.session.registry.any_volatile(
             lambda entry: entry.queue.slots.partition is partition
         )
 
@@ -431,6 +418,7 @@ class WorkerEngine(CrawlEngine):
     def close(self, reason: str) -> None:
         """Close the engine: other workers may take its partitions at once."""
         super().close(reason)
+        self._reads.close()
         self.frontier.close(failed=self.session.stopping.failure is not None)
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from bloomdupe.crawl.in_flight.request import Accepted
 
 MOST_BYTES = 8 << 20
 """Bytes of lines kept in memory; a request that brings more puts them on disk."""
@@ -36,6 +37,7 @@ class Outcome:
         "items",
         "judged",
         "keys",
+        "loose",
         "of_no_page",
         "packed",
         "sent",
@@ -43,7 +45,9 @@ class Outcome:
         "visited",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, loose: Accepted | None = None) -> None:
+        self.loose = loose
+        """A request that no page and no ``start()`` would yield again."""
         self.answers: list[tuple[int, str, int]] = []
         """Responses received: HTTP status, slot, and bytes of the body."""
         self.of_no_page = False
@@ -84,14 +88,18 @@ class Outcomes:
     def add_line(self, outcome: Outcome, line: Line) -> None:
         """Add an item to the output of a request.
 
-        Raises :class:`OSError` if there is no room to spill it.
+        Raises :class:`~bloomdupe.errors.FeedError` if there is no room to spill it.
         """
         feed, data = line
         outcome.packed += _HEAD.pack(feed, len(data))
         outcome.packed += data
         self._size += _HEAD.size + len(data)
         if self._size > MOST_BYTES:
-            self._spill(outcome)
+            try:
+                self._spill(outcome)
+            except OSError as error:
+                where = self._directory
+                raise FeedError(f"cannot spill items to {where}: {error}") from error
 
     def _spill(self, outcome: Outcome) -> None:
         if self._file is None:
@@ -165,17 +173,24 @@ class Outcomes:
         outcome.packed, outcome.spilled = bytearray(), []
         self._shrink()
 
-    def drop(self) -> None:
+    def drop(self) -> list[Accepted]:
         """Drop what is acked, and not committed, unless nothing can yield it again.
 
-        No outcome may be durable in part only.
+        No outcome may be durable in part only. Returns the requests that nothing can
+        yield again: copies, because the objects may be in flight.
         """
         acked, self._acked = self._acked, deque()
+        loose = []
         for outcome in acked:
             if outcome.of_no_page:
                 self._acked.append(outcome)
-            else:
-                self.forget(outcome)
+            elif outcome.loose is not None:
+                request = outcome.loose.request.copy()
+                loose.append(outcome.loose._replace(request=request))
+        self._size = sum(len(one.packed) for one in self._acked)
+        self._in_file = sum(size for one in self._acked for _, size in one.spilled)
+        self._shrink()
+        return loose
 
     def close(self) -> None:
         """Release the file and its content."""

@@ -83,15 +83,11 @@ class InFlightRegistry:
         """Called with each request that has ended, complete or not."""
         self.acked: list[Callable[[InFlightRequest], None]] = []
         """Called with each request that is acknowledged, and all its parts with it."""
-        self.leaves: Callable[[str, object], None] = lambda _url, _why: None
-        """Told of each request that this run cannot do, and why."""
         self.volatile = 0
         """Number of volatile requests."""
         self.start_items: set[InFlightRequest] = set()
         """Items of ``start()`` that are in their pipelines."""
         self._in_flight: dict[int, InFlightRequest] = {}
-        self._expected: dict[Entry, InFlightRequest] = {}
-        """Pending requests that are volatile, or cannot be stored."""
         self._since: dict[InFlightRequest, float] = {}
         """Roots with volatile requests, and the time when they had the first."""
         self._warned = False
@@ -112,8 +108,8 @@ class InFlightRegistry:
         self, request: Request, entry: Entry, visit: Visit | None = None
     ) -> InFlightRequest:
         """Note that Scrapy gets the request now; it must be a new object."""
-        in_flight = self._expected.pop(entry, None) if self._expected else None
-        if in_flight is None:
+        in_flight, entry.attachment = entry.attachment, None
+        if type(in_flight) is not InFlightRequest:
             in_flight = InFlightRequest(self, entry)
         in_flight.request, in_flight.visit = request, visit
         self._in_flight[id(request)] = in_flight
@@ -121,11 +117,15 @@ class InFlightRegistry:
             follow(in_flight)
         return in_flight
 
-    # Requests that are not durable at once
+    # Requests that are not durable at once: each is the attachment of its entry
 
-    def expects(self, accepts: Callable[[Entry], bool]) -> bool:
-        """Whether any of them is pending that ``accepts`` accepts."""
-        return any(map(accepts, self._expected))
+    def in_memory(self, entry: Entry) -> Request | None:
+        """Return the request of an entry; None: it is in the payload."""
+        kept: Any = entry.attachment
+        if type(kept) is InFlightRequest:
+            kept = getattr(kept, "request", None)
+        # The same object may have been scheduled several times.
+        return kept.copy() if kept in self else kept  # type: ignore[no-any-return]
 
     def expect_part(
         self,
@@ -134,28 +134,25 @@ class InFlightRegistry:
         keys: Sequence[Key],
         *,
         alone: bool,
-    ) -> InFlightRequest:
+    ) -> None:
         """Note a pending request that cannot be stored, as a part of its ``page``.
 
         The ``keys`` are marked when it counts: with its page, or ``alone``.
         """
-        if page is None:
-            root = in_flight = InFlightRequest(self, entry)
-        else:
-            page = page.root
-            page.parts += 1
-            in_flight = InFlightRequest(self, entry, None if alone else page)
-            root = in_flight.root
+        root = None if page is None else page.root
+        in_flight = InFlightRequest(self, entry, None if alone else root)
+        request: Any = entry.attachment
+        in_flight.request, entry.attachment = request, in_flight
+        if root is not None:
+            root.parts += 1
             if alone:
-                root.page = page
-        self._expected[entry] = in_flight
-        if keys:
-            root.outcome.keys = [*root.outcome.keys, *keys]
-        return root
+                in_flight.page = root
+        outcome = in_flight.outcome
+        outcome.keys = [*outcome.keys, *keys]
 
     def expect_volatile(self, entry: Entry, page: InFlightRequest) -> InFlightRequest:
         """Note a pending request that is volatile."""
-        in_flight = self._expected[entry] = InFlightRequest(self, entry)
+        entry.attachment = in_flight = InFlightRequest(self, entry)
         root = in_flight.page = page.root
         if root.children is None:
             root.children = []
@@ -168,13 +165,14 @@ class InFlightRegistry:
             self._save_early(next(iter(self._since)))
         return in_flight
 
+    def any_volatile(self, accepts: Callable[[Entry], bool]) -> bool:
+        """Whether there is a volatile request that ``accepts`` accepts."""
+        families = (root.children or () for root in self._since)
+        return any(accepts(child.entry) for some in families for child in some)
+
     def drops(self, entry: Entry) -> bool:
-        """Whether a pending request is dropped, because its page was left."""
-        in_flight = self._expected.get(entry)
-        if in_flight is None or not in_flight.is_volatile or not in_flight.page.is_left:  # type: ignore[union-attr]
-            return False
-        del self._expected[entry]
-        return True
+        """Whether a volatile request is dropped, because its page was left."""
+        return entry.attachment.page.is_left  # type: ignore[attr-defined, no-any-return]
 
     # The end
 
@@ -254,11 +252,10 @@ class InFlightRegistry:
         """Leave all requests: they are pending in the store, and are handed out again.
 
         Their callbacks run on, but nothing of that counts: they belong to pages that
-        are left. Returns them and all roots that wait for other roots.
+        are left. Returns them and all roots that have to do with them.
         """
         handed_out = [*self._in_flight.values()]
-        waiting = *self._expected.values(), *self._since, *self.start_items
-        left = dict.fromkeys([*handed_out, *waiting])
+        left = dict.fromkeys([*handed_out, *self._since, *self.start_items])
         new = [*left]
         for in_flight in new:
             for one in (in_flight.root, in_flight.page, *(in_flight.children or ())):
@@ -270,7 +267,6 @@ class InFlightRegistry:
             in_flight.broken, in_flight.parts = True, 0
             in_flight.entry.active = False
         self.start_items.clear()
-        self._expected.clear()
         self._since.clear()
         self.volatile = 0
         for in_flight in handed_out:

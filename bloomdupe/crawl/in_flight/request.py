@@ -84,7 +84,7 @@ class InFlightRequest:
     )
 
     request: Request
-    """Once it is handed out."""
+    """Once it is handed out; of a request that cannot be stored, before that, too."""
     is_start_item = False
     """Whether it is an item of ``start()``."""
 
@@ -174,10 +174,9 @@ class InFlightRequest:
         elif isinstance(result, Request):
             self.retried = result.url == self.request.url
 
-    def takes_item(self) -> bool:
-        """Note that the callback has yielded an item; all of them go on."""
+    def takes_item(self) -> None:
+        """Note that the callback has yielded an item."""
         self.begun = True
-        return True
 
     def closed_spider(self, error: BaseException, response: object) -> None:
         """Note that the callback has raised ``CloseSpider``.
@@ -208,7 +207,8 @@ class InFlightRequest:
 
     def aborted(self, error: BaseException) -> None:
         """Record the error that has aborted the processing."""
-        self.registry.leaves(self.request.url, f"its processing was aborted: {error!r}")
+        why = f"its processing was aborted: {error!r}"
+        self.registry.engine.session.ending.leaves(self.request.url, why)
 
     def ended(self, *, complete: bool) -> None:
         """End the request: callback, pipelines and exports are through.
