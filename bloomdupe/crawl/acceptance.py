@@ -19,6 +19,7 @@ from bloomdupe.crawl.retries import (
 from bloomdupe.crawl.starting import StartItem
 from bloomdupe.crawl.state.cookies import without_cookie_header
 from bloomdupe.errors import StoreError, UnserializableError
+from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.links.link_filter import Duplicate
 from bloomdupe.printable import logger_of
 
@@ -121,15 +122,14 @@ class Acceptance:
         request, not_before, repeats = self._delayed(
             request, parent, not_before, answers=answers
         )
-        slot = engine.slot_of(request, parent)  # it may change the request
+        slot = engine.slot_of(request)  # it may change the request
         payload = self._payload(request, parent if repeats else None)
-        page = None if work is None else work.root
-        engine.take(
-            Accepted(
-                request, payload, slot, parent, page, keys,
-                repeats, not_before, start, forced, form,
-            )
+        sent = SentRequest(
+            slot, request.priority, payload or b"", keys, session.comes_last(request),
+            not_before, forced, form, repeats,
         )  # fmt: skip
+        page = None if work is None else work.root
+        engine.take(Accepted(request, sent, parent, page, start, payload is None))
         return True
 
     def _key_of(self, request: Request) -> tuple[Key, bool]:

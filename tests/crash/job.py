@@ -181,7 +181,8 @@ class Job:
 
     def _commit(self, deaf: bool) -> bool:
         try:
-            self._checkpoint.commit()
+            for send in self._checkpoint.steps():
+                send()
         except BloomDupeError:
             if not deaf:
                 raise

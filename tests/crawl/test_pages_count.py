@@ -28,6 +28,7 @@ from bloomdupe.crawl.starting import Starting, StartVerdict
 from bloomdupe.frontier import partition
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import pending_requests
+from bloomdupe.frontier.sent_request import SentRequest
 
 PROGRAMS = 2_000 if slow_tests_run() else 90
 CONTROLS, ENOUGH = 24, 3
@@ -190,12 +191,13 @@ def asked(engine: Engine, page: InFlightRequest | None, count: int = 1) -> None:
     for number in range(count):
         request = Request(f"data:,{number}", dont_filter=page is not None)
         root = None if page is None else page.root
-        engine.take(Accepted(request, b"payload", "a", page, root, []))
+        engine.take(Accepted(request, SentRequest("a", 0, b"payload"), page, root))
 
 
 def written(engine: Engine) -> int:
     """Return how many requests the next checkpoint leaves in the store."""
-    engine.checkpoint.commit()
+    for send in engine.checkpoint.steps():
+        send()
     assert engine.frontier.store is not None
     return len([*pending_requests(engine.frontier.store)])
 

@@ -34,6 +34,7 @@ from bloomdupe.crawl.starting import Starting
 from bloomdupe.crawl.state.failures import Failures
 from bloomdupe.errors import NotOwnerError
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.inside_scrapy.processing import CURRENT
 from bloomdupe.requests.serializer import Serializer
 from bloomdupe.store.store import Commit, Part
@@ -231,9 +232,9 @@ class Engine(CrawlEngine):
         )
         self.feeds = feeds
 
-    def _with_visit(self, payload: bytes, parent: InFlightRequest) -> bytes:
+    def _with_visit(self, sent: SentRequest, parent: InFlightRequest) -> SentRequest:
         del parent
-        return payload
+        return sent
 
     @property
     def registry(self) -> InFlightRegistry:

@@ -70,8 +70,8 @@ class Checkpoint:
         self.participants: list[Participant] = []
         """Besides feeds and frontier, in the order in which they prepare."""
         self.totals = Totals.of(record.get("totals", {}))
-        self._before = self.totals
-        self._begun = monotonic()
+        self._counted = monotonic(), self._dropped
+        """Up to when these totals count, and up to how many duplicates of this run."""
 
     @property
     def changed(self) -> bool:
@@ -85,45 +85,37 @@ class Checkpoint:
     @property
     def seconds(self) -> float:
         """Seconds that the crawl was running, over all runs."""
-        return self._before.seconds + monotonic() - self._begun
+        return self.totals.seconds + monotonic() - self._counted[0]
+
+    @property
+    def duplicates(self) -> int:
+        """Requests dropped as duplicates, over all runs."""
+        return self.totals.duplicates + self._dropped - self._counted[1]
+
+    @property
+    def _dropped(self) -> int:
+        assert self._crawler.stats is not None  # noqa: S101 - it runs
+        dropped: int = self._crawler.stats.get_value("dupefilter/filtered", 0)
+        return dropped
 
     @property
     def outputs(self) -> list[str]:
         """URIs of the feeds, without passwords."""
         return [feed["uri"] for feed in self._record.get("feeds", {}).values()]
 
-    @property
-    def duplicates(self) -> int:
-        """Requests dropped as duplicates, over all runs."""
-        assert self._crawler.stats is not None  # noqa: S101 - it runs
-        dropped: int = self._crawler.stats.get_value("dupefilter/filtered", 0)
-        return self._before.duplicates + dropped
-
     def read_again(self) -> dict[str, Any]:
-        """Go on from the last commit, with the counts of this run; return the record.
+        """Go on with the record of the last commit, maybe of another partition.
 
-        Duplicates and seconds of this run are counted as they come.
+        What has come since counts there. Returns the record.
         """
         self._record = record_of(self._frontier)
         found = Totals.of(self._record.get("totals", {}))
         self.totals = replace(found, runs=max(self.totals.runs, 1))
         return self._record
 
-    def move(self) -> None:
-        """Go on with the record in another partition; it counts from now on."""
-        self.read_again()
-        dropped = self.duplicates - self._before.duplicates
-        self._before = replace(self.totals, duplicates=self.totals.duplicates - dropped)
-        self._begun = monotonic()
-
     def begin_run(self) -> None:
         """Count this run, which has work to do."""
         self.totals = replace(self.totals, runs=self.totals.runs + 1)
-
-    def commit(self) -> None:
-        """Make everything durable at once; see :meth:`steps`."""
-        for send in self.steps():
-            send()
 
     def steps(self, *, first: bool = False) -> Steps:
         """Make everything durable.
@@ -168,11 +160,11 @@ class Checkpoint:
         return Part(changes={META: meta_records({RECORD: record})}, done=done)
 
     def _prepare_totals(self) -> Part:
-        acked = self._outcomes.acked
+        acked, counted = self._outcomes.acked, (monotonic(), self._dropped)
         totals = self.totals.plus(acked, self.seconds, self.duplicates)
 
         def done() -> None:
-            self.totals = totals
+            self.totals, self._counted = totals, counted
             self._outcomes.committed(len(acked))
 
         return Part(entries={"totals": totals.record}, done=done)

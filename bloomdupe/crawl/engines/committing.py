@@ -55,11 +55,6 @@ class Committing:
         """Whether a step of a checkpoint is on its way, on the thread."""
         return self._thread is not None and self._thread.is_busy
 
-    @property
-    def holds(self) -> bool:
-        """Whether callbacks that have not begun must wait for a checkpoint."""
-        return self._quiet.holds
-
     def write_first(self) -> None:
         """Write the first checkpoint of a run; its errors prevent the run."""
         begun = perf_counter()

@@ -94,8 +94,8 @@ class CrawlEngine:
         self.failures = Failures(self)
         self.starting = Starting(session, self.run, self.knows)
         self._restore()
-        quiet = Quiet(lambda: session.processing.busy, self._spider_remembers)
-        self.committing = Committing(self, self._interval, quiet)
+        self._quiet = Quiet(lambda: session.processing.busy, self._spider_remembers)
+        self.committing = Committing(self, self._interval, self._quiet)
 
     # Opening
 
@@ -115,16 +115,28 @@ class CrawlEngine:
         return added
 
     def _add(self, one: SentRequest) -> str:
-        return add_request(one, self.rules.now, self.frontier.seen, self._push_sent)
+        return add_request(one, self.rules.now, self.frontier.seen, self._push)
 
-    def _push_sent(self, one: SentRequest) -> None:
-        self._count_enqueued(stored=True)
-        self.frontier.push(
+    def _push(
+        self,
+        one: SentRequest,
+        attachment: Request | None = None,
+        *,
+        is_part: bool = False,
+        volatile: bool = False,
+    ) -> Entry:
+        """Make a request pending here."""
+        where = "disk" if self.durable and not is_part else "memory"
+        self._stats.inc_value(f"scheduler/enqueued/{where}")
+        self._stats.inc_value("scheduler/enqueued")
+        return self.frontier.push(
             one.slot,
             one.priority,
-            one.payload,
+            None if is_part else one.payload,
             start=one.start and self.session.order.starts_apart,
+            attachment=attachment,
             not_before=one.not_before,
+            volatile=volatile,
         )
 
     def _open_run(self) -> Run:
@@ -225,7 +237,7 @@ class CrawlEngine:
 
     def _deliver(self, sent: SentRequest) -> None:
         """Make a request pending that is no output of a page."""
-        self._push_sent(sent)
+        self._push(sent)
 
     def has_work(self) -> None:
         """Begin the run, if the job was finished and there is new work."""
@@ -236,8 +248,8 @@ class CrawlEngine:
 
     # Acceptance
 
-    def slot_of(self, request: Request, parent: InFlightRequest | None) -> str:
-        """Return the downloader's slot of a request, which ``parent`` has yielded."""
+    def slot_of(self, request: Request) -> str:
+        """Return the downloader's slot of a request that the running code yields."""
         return self._access.slot_of(request)
 
     def knows(
@@ -254,56 +266,54 @@ class CrawlEngine:
         return key in self._unmarked or self.frontier.seen.contains(key, exact=exact)
 
     def has_room(self, request: Request) -> bool:
-        """Whether the slot of a request may have another request."""
+        """Whether the slot of a request may have another; its worker decides."""
         slots = self.session.slots
-        return not slots.limited or slots.room_for(self._access.slot_of(request))
+        if not slots.limited:
+            return True
+        slot = self.slot_of(request)
+        return not self.frontier.is_here(slot) or slots.room_for(slot)
 
     def take(self, accepted: Accepted) -> None:
         """Make a request pending, and mark it."""
         if self.run.idle:
             self.has_work()
-        request, payload, page = accepted.request, accepted.payload, accepted.page
-        parent = accepted.parent
+        request, sent, parent, page, of_start, is_part = accepted
         checked = self._filtered and not request.dont_filter
-        volatile = self.durable and page is not None and not checked
-        if payload and parent is not None and accepted.repeats:
-            payload = self._with_visit(payload, parent)
-        if parent is not None and (volatile or payload is None):
+        volatile = self.durable and page is not None and not (checked or is_part)
+        if parent is not None and (volatile or is_part):
             parent.begun = True
-        if self.durable and page is None and not accepted.of_start:
+        if parent is not None and sent.payload and sent.repeats:
+            sent = self._with_visit(sent, parent)
+        if self.durable and page is None and not of_start:
             self.outcomes.ack(Outcome(accepted))
-        if payload is not None and not self.frontier.is_here(accepted.slot):
-            self._send(accepted, payload, volatile=volatile)
+        if not (is_part or self.frontier.is_here(sent.slot)):
+            self._send(accepted, sent, volatile=volatile)
             return
-        entry = self.frontier.push(
-            accepted.slot,
-            request.priority,
-            payload,
-            start=self.session.comes_last(request),
-            attachment=None if payload else request,
-            not_before=accepted.not_before,
-            volatile=volatile and payload is not None,
+        entry = self._push(
+            sent,
+            None if sent.payload else request,
+            is_part=is_part,
+            volatile=volatile,
         )
         if not request.dont_filter:
-            self.session.slots.took(accepted.slot)
-        if payload is None:
+            self.session.slots.took(sent.slot)
+        if is_part:
             self._expect_part(entry, accepted, checked=checked)
         else:
             self._expect_stored(entry, accepted)
-        self._count_enqueued(stored=payload is not None)
         if self.frontier.due:
             self.committing.commit_soon()
 
     def _expect_part(self, entry: Entry, accepted: Accepted, *, checked: bool) -> None:
         """Note a request that lives in memory only."""
-        where = accepted.slot, accepted.of_start
-        self._unmarked |= {key: where for key, _ in accepted.keys}
+        keys, where = accepted.sent.keys, (accepted.sent.slot, accepted.of_start)
+        self._unmarked |= {key: where for key, _ in keys}
         self.session.registry.expect_part(
             entry,
             accepted.page,
-            accepted.keys,
+            keys,
             alone=checked
-            and bool(accepted.keys)
+            and bool(keys)
             and stands_alone(accepted.request, self.session.spider),
         )
 
@@ -313,30 +323,27 @@ class CrawlEngine:
         A fingerprint that it shares with a request in memory is marked when that
         request is done: after a crash, the other one must not count as seen.
         """
-        for key, exact in accepted.keys:
+        request, sent, before, page, of_start, _ = accepted
+        for key, exact in sent.keys:
             if key not in self._unmarked:
-                self._mark(key, exact, accepted.slot, of_start=accepted.of_start)
+                self._mark(key, exact, sent.slot, of_start=of_start)
         if not entry.volatile:
             return
-        assert accepted.page is not None  # noqa: S101 - or it would be durable
-        child = self.session.registry.expect_volatile(entry, accepted.page)
-        before = accepted.parent
-        if accepted.repeats and before and accepted.request.url == before.request.url:
+        assert page is not None  # noqa: S101 - or it would be durable
+        child = self.session.registry.expect_volatile(entry, page)
+        if sent.repeats and before and request.url == before.request.url:
             child.first = before.first
 
-    def _count_enqueued(self, *, stored: bool) -> None:
-        where = "disk" if self.durable and stored else "memory"
-        self._stats.inc_value(f"scheduler/enqueued/{where}")
-        self._stats.inc_value("scheduler/enqueued")
-
-    def _send(self, accepted: Accepted, payload: bytes, *, volatile: bool) -> None:
+    def _send(self, accepted: Accepted, sent: SentRequest, *, volatile: bool) -> None:
         """Send a request to the worker that keeps the requests of its slot."""
         raise NotImplementedError
 
-    def _with_visit(self, payload: bytes, parent: InFlightRequest) -> bytes:
-        """Return the payload of a retry or redirect, which inherits a visit."""
+    def _with_visit(self, sent: SentRequest, parent: InFlightRequest) -> SentRequest:
+        """Return a retry or redirect with the visit that it inherits, if any."""
         visit = self.revisits.follow(parent)
-        return payload if visit is None else visit.added_to(payload)
+        if visit is None:
+            return sent
+        return sent._replace(payload=visit.added_to(sent.payload))
 
     def _mark(
         self,
@@ -366,7 +373,7 @@ class CrawlEngine:
         seen = self.frontier.of_slot(visit.slot).seen
         new = [seen.add(key) for key, _ in visit.keys]
         if visit.dont_filter or all(new):
-            self._push_sent(visit)
+            self._push(visit)
 
     # Handing out
 
@@ -466,7 +473,7 @@ class CrawlEngine:
     @property
     def holds(self) -> bool:
         """Whether callbacks that have not begun must wait for a checkpoint."""
-        return self.committing.holds or self._refused is not None
+        return self._quiet.holds or self._refused is not None
 
     def _spider_remembers(self) -> bool:
         """Whether a checkpoint stores ``spider.state`` or attributes of the spider."""
@@ -486,19 +493,14 @@ class CrawlEngine:
 
     def after_commit(self) -> bool:
         """Obey the user; return whether the next commit should come soon."""
-        self._obey_rules()
-        return self._take_added()
-
-    def _obey_rules(self) -> None:
-        """Obey the rules of the user, if they have changed."""
         before = self.rules.update(self.session.spider)
-        if before is None:
-            return
-        for slot in before.paused - self.rules.now.paused:
-            self.frontier.ask_again(slot)
-        if self.rules.now.stop != before.stop:
-            self.session.stopping.stop()
-        self._access.wake()
+        if before is not None:
+            for slot in before.paused - self.rules.now.paused:
+                self.frontier.ask_again(slot)
+            if self.rules.now.stop != before.stop:
+                self.session.stopping.stop()
+            self._access.wake()
+        return self._take_added()
 
     def _take_added(self) -> bool:
         """Take in some requests of the inbox; return whether there were any."""
@@ -573,7 +575,8 @@ class CrawlEngine:
 
     def _is_known(self, accepted: Accepted) -> bool:
         """Whether a request was taken before: another owner may have done so."""
-        keys = accepted.keys[1:2] if accepted.request.dont_filter else accepted.keys[:1]
+        at = int(accepted.request.dont_filter)
+        keys = accepted.sent.keys[at : at + 1]
         return any(self.knows(key, exact=x, of=accepted.request) for key, x in keys)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from contextlib import ExitStack, closing
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,6 @@ from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.redis.redis_store import RedisStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.crawler import Crawler
 
     from bloomdupe.crawl.engines.crawl_job import CrawlJob
@@ -63,7 +62,8 @@ async def join(session: Session, job: CrawlJob) -> HeldFrontier:
     settings = job.settings
     assert settings.redis_url is not None  # noqa: S101 - it is a shared crawl
     address = Address.of(settings.redis_url)
-    _check_crawl(job, session.crawler, address)
+    identity = _identity_of(job, session.crawler)
+    _check_crawl(job, identity, address)
     owner = PartitionOwner.at(address, PARTITIONS)
     with ExitStack() as undo:
         undo.callback(owner.close)
@@ -71,7 +71,7 @@ async def join(session: Session, job: CrawlJob) -> HeldFrontier:
         held = HeldFrontier(
             owner,
             settings.redis_lease,
-            filter_opener(job, session.crawler),
+            partial(_open_filter, _parameters_of(job), identity),
             parameters=Parameters.checked(settings.capacity, settings.fpp),
             **session.frontier_options,
         )
@@ -95,23 +95,13 @@ async def join(session: Session, job: CrawlJob) -> HeldFrontier:
     return held
 
 
-def filter_opener(
-    job: CrawlJob, crawler: Crawler
-) -> Callable[[RedisStore], BloomFilter]:
-    """Return a function that opens the filter of a partition, or makes it."""
-    parameters, identity = _parameters_of(job), _identity_of(job, crawler)
-
-    def open_filter(store: RedisStore) -> BloomFilter:
-        with by_settings(SETTING_OF, ANOTHER):
-            return BloomFilter.open(
-                store,
-                parameters.capacity,
-                parameters.fpp,
-                exact=parameters.exact,
-                identity=identity,
-            )
-
-    return open_filter
+def _open_filter(
+    parameters: Parameters, identity: dict[str, Any], store: RedisStore
+) -> BloomFilter:
+    """Open the filter of a partition, or make it."""
+    capacity, fpp, exact = parameters.capacity, parameters.fpp, parameters.exact
+    with by_settings(SETTING_OF, ANOTHER):
+        return BloomFilter.open(store, capacity, fpp, exact=exact, identity=identity)
 
 
 def say_who(session: Session, held: HeldFrontier) -> None:
@@ -167,7 +157,7 @@ def _identity_of(job: CrawlJob, crawler: Crawler) -> dict[str, Any]:
     }
 
 
-def _check_crawl(job: CrawlJob, crawler: Crawler, address: Address) -> None:
+def _check_crawl(job: CrawlJob, identity: dict[str, Any], address: Address) -> None:
     """Refuse a crawl that may not join the crawl on Redis; nothing is changed."""
     client, parameters = Client(address), _parameters_of(job)
     with closing(client), by_settings(SETTING_OF, ANOTHER):
@@ -179,7 +169,7 @@ def _check_crawl(job: CrawlJob, crawler: Crawler, address: Address) -> None:
             whole.check_room(client.free_bytes(), "memory free in that Redis")
             return
         wanted = {"capacity": parameters.capacity, "fpp": parameters.fpp}
-        held_against(address.shown, header, wanted, _identity_of(job, crawler))
+        held_against(address.shown, header, wanted, identity)
 
 
 def check_settings(job: CrawlJob, crawler: Crawler) -> None:

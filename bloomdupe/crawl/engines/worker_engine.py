@@ -58,7 +58,7 @@ class WorkerEngine(CrawlEngine):
     frontier: HeldFrontier
 
     def __init__(self, session: Session, held: HeldFrontier) -> None:
-        self._takes_more = self._dropped = self._is_open = False
+        self._takes_more = self._dropped = False
         self._home = held.store.number
         self._sent = BloomFilter(MOST_SENT, 1e-6)
         self._reads = Background("bloomdupe reads", session.stopping.fail)
@@ -119,22 +119,14 @@ class WorkerEngine(CrawlEngine):
     def _interval(self) -> float:
         return min(super()._interval, LONGEST_SILENCE, self.settings.redis_lease / 10)
 
-    def open(self) -> None:
-        """Open the crawl, and take in the requests that were sent."""
-        super().open()
-        self._is_open = True
-
     # Acceptance
 
-    def slot_of(self, request: Request, parent: InFlightRequest | None) -> str:
+    def slot_of(self, request: Request) -> str:
         """Return the slot of a request; it decides which partition knows it."""
-        if parent is not None:
+        parent = self.session.parent()
+        if parent is not None and not parent.is_start_item:
             _forget_inherited_slot(request, parent.request)
         return self._access.slot_of(request)
-
-    def _slot_of(self, request: Request) -> str:
-        work = self.session.parent()
-        return self.slot_of(request, None if work and work.is_start_item else work)
 
     def knows(self, key: bytes, *, exact: bool, of: Request | None = None) -> bool:
         """Whether a key is seen; a link to another worker may have been sent."""
@@ -143,43 +135,25 @@ class WorkerEngine(CrawlEngine):
         if of is None:
             control = self.frontier.partitions.get(CONTROL)
             return control is not None and control.seen.contains(key, exact=exact)
-        partition = self.frontier.partitions.get(partition_of(self._slot_of(of)))
+        partition = self.frontier.partitions.get(partition_of(self.slot_of(of)))
         if partition is not None:
             return partition.seen.contains(key, exact=exact)
         return self._sent.contains(_sent_key(key, of))
 
-    def has_room(self, request: Request) -> bool:
-        """Whether the slot of a request has room; for another worker, it decides."""
-        if not self.session.slots.limited:
-            return True
-        slot = self._slot_of(request)
-        return not self.frontier.is_here(slot) or self.session.slots.room_for(slot)
-
-    def _send(self, accepted: Accepted, payload: bytes, *, volatile: bool) -> None:
+    def _send(self, accepted: Accepted, sent: SentRequest, *, volatile: bool) -> None:
         request, page = accepted.request, accepted.page
-        sent = SentRequest(
-            accepted.slot,
-            request.priority,
-            payload,
-            tuple(accepted.keys),
-            self.session.comes_last(request),
-            accepted.not_before,
-            accepted.forced,
-            accepted.after_form,
-            accepted.repeats,
-        )
         if volatile and page is not None:
             page.outcome.sent = [*page.outcome.sent, sent]
         else:
             self._deliver(sent)
         # With limits there may be room the next time.
-        if accepted.keys and not self.session.slots.limited:
-            if len(self._sent) >= MOST_SENT - len(accepted.keys):  # or a layer comes
+        if sent.keys and not self.session.slots.limited:
+            if len(self._sent) >= MOST_SENT - len(sent.keys):  # or a layer comes
                 self._sent.clear()
-            for key, _ in accepted.keys:
+            for key, _ in sent.keys:
                 self._sent.add(_sent_key(key, request))
         if accepted.of_start:
-            for key, exact in accepted.keys:
+            for key, exact in sent.keys:
                 self._mark(key, exact, None, of_start=True)
 
     def _deliver(self, sent: SentRequest) -> None:
@@ -220,7 +194,7 @@ class WorkerEngine(CrawlEngine):
         if not sent.payload:
             return
         self.has_work()
-        self._push_sent(sent)
+        self._push(sent)
         if not sent.dont_filter:
             self.session.slots.took(sent.slot)
         if self.frontier.due:
@@ -276,12 +250,13 @@ class WorkerEngine(CrawlEngine):
             commit.done()
         else:
             yield from super().steps(first=first)
-        yield from self._sampling()
+        if not self._closed:
+            yield from self._sampling()
+            if not first:  # or the spider is not open yet
+                self._access.wake()
 
     def _sampling(self) -> Steps:
         """Sample the crawl after a commit, and take in the requests that were sent."""
-        if self._closed:
-            return
         yield from self.frontier.sampling(self._saw)
         self._move()
         yield from self._take_cookies()
@@ -295,8 +270,6 @@ class WorkerEngine(CrawlEngine):
             {number: entries for number, entries in sent.items() if entries},
             self._take_in,
         )
-        if self._is_open:
-            self._access.wake()
 
     def _saw(self, sample: Sample) -> None:
         self._sample, self.frontier.rules = sample, sample.rules
@@ -322,7 +295,7 @@ class WorkerEngine(CrawlEngine):
         if self._home == self.frontier.store.number:
             return
         self._home = self.frontier.store.number
-        self.checkpoint.move()
+        self.checkpoint.read_again()
         if self.frontier.leads:
             self.run.read_again(self.frontier.seen.notes)
         self.starting.restart()

@@ -15,10 +15,8 @@ from twisted.web.client import ResponseFailed
 from bloomdupe.crawl.in_flight.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bloomdupe.crawl.in_flight.outcomes import Key
     from bloomdupe.crawl.in_flight.registry import InFlightRegistry
+    from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.frontier.slot_queue import Entry
     from bloomdupe.requests.layout import Visit
 
@@ -223,25 +221,16 @@ class Accepted(NamedTuple):
     """A request that the crawl has accepted."""
 
     request: Request
-    payload: bytes | None
-    """None: it cannot be stored. Empty: it need not be stored."""
-    slot: str
+    sent: SentRequest
+    """The same as bytes; without any if it need not be stored, or cannot be."""
     parent: InFlightRequest | None
     """The request in flight that has yielded it."""
     page: InFlightRequest | None
     """The root of that request, or the item of ``start()`` that has led to it."""
-    keys: Sequence[Key]
-    """Keys to mark as seen, if there are any: first its fingerprint."""
-    repeats: bool = False
-    """Whether it is a retry or a redirect of its parent."""
-    not_before: float | None = None
-    """Unix time before which it is not handed out."""
     of_start: bool = False
     """Whether ``start()`` has yielded it."""
-    forced: bool = False
-    """Whether it is accepted even if it was seen."""
-    after_form: bool = False
-    """Whether it is the redirect of a form that was posted."""
+    is_part: bool = False
+    """Whether it cannot be stored."""
 
 
 class FailureReason(NamedTuple):
