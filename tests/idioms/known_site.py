@@ -111,6 +111,7 @@ def to_detail(visit: Visit) -> str:
 
 
 NAMED: dict[str, Page] = {
+    "back": lambda visit: Answer("", 302, headers={"Location": f"/{number_in(visit)}"}),
     "chain": chain,
     "detail": lambda _: html([], "detail"),
     "echo": echo,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import scrapy
-from common import SITE, Pages, item
+from common import SITE, Pages, Tree, item
 from scrapy.http import FormRequest, Response
 from support.counters import PerRun
 from support.stops import moment
@@ -149,3 +149,37 @@ class Statuses(Pages):
         for number in range(10):
             yield response.follow(f"/missing/{number}")
             yield response.follow(f"/detail/{number}")
+
+
+@idiom()
+class SecondUse(Pages):
+    """A start page is asked for once more, for another callback."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for callback in (self.second, self.second, self.third):
+            yield scrapy.Request(response.url, callback)
+
+    def second(self, response: Response) -> Iterator[Any]:
+        yield item(response, "second")
+
+    third = second
+
+
+@idiom()
+class PrivateStart(Tree):
+    """The page behind a form is the start page, with one callback for both."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if "redirect_urls" in response.meta:
+            yield item(response, "private")
+            yield from response.follow_all(css="a", callback=self.inner)
+        else:
+            yield FormRequest(SITE + "/back/0", formdata={"user": "me"})
+
+    def inner(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        yield response.follow("/0", self.home)
+        yield response.follow("/0")
+
+    def home(self, response: Response) -> Iterator[Any]:
+        yield item(response, "home")
