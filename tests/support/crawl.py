@@ -9,7 +9,6 @@ import json
 import re
 import signal
 import sys
-from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,9 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from support.engines import DISK, LEASE, MEMORY
+from support.engines import DISK, LEASE
 from support.forks import Child
-from support.judge import lines
 from support.site import PAGES, Site, Visit
 from support.stops import events
 from support.waiting import DEADLINE, until
@@ -279,13 +277,6 @@ class Crawl:
         runs = [worker.until_finished() for worker in crew]
         assert self.engine.finished
         return runs
-
-    def stock(self, spider: type[Spider] | str, **options: Any) -> tuple[Any, Any]:
-        """Let stock Scrapy crawl; return the lines and the pages asked for, counted."""
-        none = dict.fromkeys(n for n in self.settings if n.startswith("BLOOMDUPE_"))
-        run = self.run(spider, **{**none, "ADDONS": None, "JOBDIR": None, **options})
-        self.site.take()
-        return lines(MEMORY.items(self.folder)), Counter(run.requested)
 
     @property
     def durable_pages(self) -> int:
