@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import signal
@@ -22,14 +21,12 @@ from support.collecting_child import (
     collect,
     started,
 )
-from support.forks import ended
 from support.jobs import Verb
 from support.output import packed
 from support.redis_server import LOGGED, RedisServer
 from support.waiting import until
 
 from bloomdupe import BloomFilter
-from bloomdupe.cli import stores as cli_collect
 from bloomdupe.moving import collecting, stream_output
 from bloomdupe.moving.collecting import LOCK, RECORD
 from bloomdupe.store.redis.address import Address
@@ -122,7 +119,7 @@ def test_each_line_comes_once_after_an_end_at_any_point(
         said = Path(f"{out}.said")
         for number, point in enumerate((stop, rng.randint(1, 60))):
             crawl.leave()
-            code = collect(crawl.url, out, *options, stop=point, action=action)
+            code = collect(crawl.url, out, *options, number=point, action=action)
             assert code in ((0, -signal.SIGKILL) if action == "kill" else (0, 1, 130))
             assert "Traceback" not in said.read_text()
             ends += code != 0
@@ -149,7 +146,7 @@ def test_the_judge_finds_errors(
         crawl.put_out(9, rng)
         crawl.leave()
         out = tmp_path / f"out{stop}"
-        collect(crawl.url, out, stop=stop, without=without)
+        collect(crawl.url, out, number=stop, without=without)
         if collect(crawl.url, out, without=without) or crawl.complaints(out):
             return
     pytest.fail("nothing was found")
@@ -159,19 +156,18 @@ def test_the_judge_finds_errors(
 
 
 def test_following_until_the_crawl_has_ended(
-    server: RedisServer, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: RedisServer, url: str, tmp_path: Path
 ) -> None:
     """Another process is at work on the crawl meanwhile."""
-    monkeypatch.setattr(cli_collect, "PAUSE", 0.02)
     crawl, rng, out = Crawl(url), random.Random(7), tmp_path / "out"
-    pid = started(url, out, "--follow", "--delete")
+    process = started(url, out, "--follow", "--delete")
     until((out / RECORD).exists)
     crawl.enqueue(100)
     while crawl.ack(rng):
         if not rng.randrange(20):
             until(lambda: not crawl.complaints(out))
     crawl.leave()
-    assert ended(pid) == 0
+    assert process.end() == (0, False)
     assert crawl.complaints(out) == []
     assert "not ended" not in Path(f"{out}.said").read_text()
     with server.client() as client:
@@ -344,13 +340,13 @@ def test_a_second_collect_at_the_same_time_is_refused(
 ) -> None:
     out = tmp_path / "out"
     crawl.enqueue(1)
-    pid = started(crawl.url, out, "--follow")
+    process = started(crawl.url, out, "--follow")
     until(lambda: (out / RECORD).exists() and not crawl.complaints(out))
     refused = verb("collect", *NAMED, crawl.url, out)
     assert refused.code == 1
-    assert f"is in use by process {pid};" in refused.err
-    os.kill(pid, signal.SIGKILL)
-    ended(pid)
+    assert f"is in use by process {process.pid};" in refused.err
+    process.send(signal.SIGKILL)
+    process.end()
     assert verb("collect", *NAMED, crawl.url, out).code == 0
     assert crawl.complaints(out) == []
 

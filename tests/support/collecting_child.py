@@ -1,9 +1,4 @@
-"""A crawl on Redis, a process that collects its output, and ends of that process.
-
-The process is a fork, and is really killed: before, in or after a call that reaches
-the disk or deletes from Redis. A power cut may take what is not synced, so nothing
-that is needed may be unsynced when a record is replaced, or entries are deleted.
-"""
+"""A crawl on Redis, and a process that collects its output until it is ended."""
 
 from __future__ import annotations
 
@@ -11,30 +6,29 @@ import csv
 import io
 import json
 import os
-import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe import BloomFilter
-from bloomdupe.cli import main as cli
+from bloomdupe.cli import stores
 from bloomdupe.feeds.appended_feed import AppendedFeed
 from bloomdupe.feeds.journal import Journal
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.jobs.project import Project
 from bloomdupe.moving import collecting, stream_output
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
 from bloomdupe.store.redis.crawl_reader import NOBODY, Counts
 from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.store import Part
-from support.forks import ended, forked
+from support.crawl import BLOOMDUPE
+from support.forks import Child
 from support.output import packed
-from support.stops import Points
+from support.placing import Placing
+from support.stops import stop_at, use
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
 
 NAMES = ["site.jsonl", "deep/b.json", "c d.csv"]
 """Of the feeds, and of their files."""
@@ -52,7 +46,7 @@ PARTITIONS = 3
 DELETING = ("HSET", "XTRIM")
 """The commands with which ``collect --delete`` deletes."""
 
-# As they are before a child puts points around them.
+# As they are before they are watched.
 _open, _pwrite, _replace, _seal = os.open, os.pwrite, os.replace, Journal.seal
 _ask = Client.ask
 _left_by = AppendedFeed.left_by
@@ -118,14 +112,10 @@ class Crawl:
             for _ in range(min(rng.choice([1, 1, 3]), self._pending))
         ]
         if pages:
-            self.finish(*pages)
+            self._begun = True
+            self._pending -= len(pages)
+            self._commit([entry(*items) for items in pages if items])
         return bool(pages)
-
-    def finish(self, *pages: list[bytes]) -> None:
-        """Let pages be done, each with its items, in one commit."""
-        self._begun = True
-        self._pending -= len(pages)
-        self._commit([entry(*items) for items in pages if items])
 
     def _line(self, rng: random.Random) -> bytes:
         feed = rng.randrange(len(NAMES))
@@ -187,58 +177,58 @@ def _damaged(place: Path) -> bool:
     raise ValueError(place)
 
 
-# Ends
+# The process
 
 
-class Calls(Points):
-    """Calls that matter; the process is killed at the one of its number.
+class Watch:
+    """Prepares a process that collects: by small batches, and with more stop points.
 
-    Or another ``action`` takes place there, once.
+    It is ended before, in or after a call that reaches the disk or deletes from Redis.
+    A power cut may take what is not synced, so nothing that is needed may be unsynced
+    when a record is replaced, or entries are deleted. ``without`` names what is taken
+    out, for a control.
     """
 
-    def __init__(self, stop: int = 0, without: str = "", action: str = "kill") -> None:
-        super().__init__({"number": stop, "action": action}, None)
+    def __init__(self, without: str, stop: dict[str, Any]) -> None:
         self._without = without
         self._unsynced = set[tuple[Path, Path]]()
         """The file, and what is to be synced: it has new data, or its directory."""
-
-    def place(self) -> None:
-        """Put points around the calls of this process, which is a child."""
-        if self._without == "pieces":
+        collecting.BATCH_BYTES = 400
+        stream_output.YOUNG = 0.0
+        stores.PAUSE = 0.02
+        if without == "pieces":
             Journal.seal = without_pieces  # type: ignore[method-assign,assignment]
-        if self._without == "repair":
+        if without == "repair":
             AppendedFeed.left_by = without_repair  # type: ignore[method-assign]
-        os.open = self._open  # type: ignore[assignment]
-        os.pwrite = self._pwrite
-        os.fsync = os.fdatasync = self._around(self._sync)
-        os.ftruncate = self._around(os.ftruncate)
-        os.replace = self._around(self._replace)
-        deleting = self._around(self._deleting)
+        os.open, os.pwrite = self._open, self._pwrite  # type: ignore[assignment]
+        os.fsync = os.fdatasync = self._sync  # type: ignore[assignment]
+        os.replace = self._replace  # type: ignore[assignment]
 
-        def watched(client: Client, *words: Any) -> Any:
-            return (deleting if words[0] in DELETING else _ask)(client, *words)
+        def ask(client: Client, *words: Any) -> Any:
+            return self._ask(client, *words)
 
-        Client.ask = watched  # type: ignore[method-assign,assignment]
+        Client.ask = ask  # type: ignore[method-assign,assignment]
+        Placing(use(stop)).install_files()
 
-    def _around(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *some: self.around("a call", lambda: function(*some))
+    def _changed(self, place: Path, what: Path) -> None:
+        if place.suffix != ".lock":
+            self._unsynced.add((place, what))
 
     def _open(self, path: Any, flags: int, *more: Any) -> int:
         if not flags & os.O_CREAT or os.path.lexists(path):
             return _open(path, flags, *more)
-        self.reach("before open")
+        stop_at("before open")
         fd = _open(path, flags, *more)
         self._changed(place_of(fd), place_of(fd).parent)
-        self.reach("after open")
+        stop_at("after open")
         return fd
 
     def _pwrite(self, fd: int, data: Any, offset: int) -> int:
         self._changed(place_of(fd), place_of(fd))
         half = len(data) // 2
-        for first, some in ((0, data[:half]), (half, data[half:])):
-            self.reach("before pwrite")
-            _pwrite(fd, some, offset + first)
-        self.reach("after pwrite")
+        _pwrite(fd, data[:half], offset)
+        stop_at("in pwrite")
+        _pwrite(fd, data[half:], offset + half)
         return len(data)
 
     def _sync(self, fd: int) -> None:
@@ -250,10 +240,6 @@ class Calls(Points):
         if self._without != "sync" or place.name[0] == ".":
             self._unsynced = {one for one in self._unsynced if one[1] != place}
 
-    def _changed(self, place: Path, what: Path) -> None:
-        if place.suffix != ".lock":
-            self._unsynced.add((place, what))
-
     def _replace(self, source: Any, place: Any) -> None:
         folder = Path(place).resolve().parent
         self._unsynced.discard((folder / Path(source).name, folder))
@@ -261,10 +247,15 @@ class Calls(Points):
         _replace(source, place)
         self._changed(Path(place), folder)
 
-    def _deleting(self, *arguments: Any) -> Any:
+    def _ask(self, client: Client, *words: Any) -> Any:
+        if words[0] not in DELETING:
+            return _ask(client, *words)
         feeds = {Path(name).name for name in NAMES}  # what they lack is in the journal
         assert {place.name for place, _ in self._unsynced} <= feeds, self._unsynced
-        return _ask(*arguments)
+        stop_at("before deleting")
+        answer = _ask(client, *words)
+        stop_at("after deleting")
+        return answer
 
 
 def place_of(fd: int) -> Path:
@@ -284,26 +275,24 @@ def without_repair(self: AppendedFeed, old: dict[str, Any]) -> dict[str, Any]:
     return {**found, "size": found["size"] and found["base"]}
 
 
-def collect(url: str, directory: Path, *options: str, **faults: Any) -> int:
-    """Collect in a child, by small batches; return its exit code, -9 if killed."""
-    return ended(started(url, directory, *options, **faults))
+def collect(url: str, directory: Path, *options: str, **how: Any) -> int:
+    """Collect in a process of its own; return its exit status, -9 if it was killed."""
+    status, late = started(url, directory, *options, **how).end()
+    assert not late
+    return status
 
 
-def started(url: str, directory: Path, *options: str, **faults: Any) -> int:
-    """Return the number of such a child; its output goes to ``DIRECTORY.said``.
-
-    ``faults`` are those of :class:`Calls`.
-    """
-    Project(None, "site")  # so that each child has the modules of the project
-
-    def child() -> int:
-        said = Path(f"{directory}.said").open("a", buffering=1)  # noqa: SIM115 - it stays open
-        sys.stdout = sys.stderr = said
-        # A shell lets a process in the background ignore Ctrl-C.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        collecting.BATCH_BYTES = 400
-        stream_output.YOUNG = 0.0
-        Calls(**faults).place()
-        return cli.main(["collect", url, str(directory), *NAMED, *options])
-
-    return forked(child)
+def started(
+    url: str,
+    directory: Path,
+    *options: str,
+    without: str = "",
+    **stop: Any,
+) -> Child:
+    """Start such a process, with its output in ``DIRECTORY.said``; see ``stops.py``."""
+    return Child({
+        "folder": str(directory.parent),
+        "command": [str(BLOOMDUPE), "collect", url, str(directory), *NAMED, *options],
+        "log": f"{directory}.said",
+        "before": [("support.collecting_child.Watch", [without, stop])],
+    })  # fmt: skip

@@ -55,6 +55,7 @@ class Placing:
 
     def install(self) -> None:
         self._install_commits()
+        self.install_files()
         _wrap(FrontierScheduler, "close", self._close)
         atexit.register(self._points.reach, "before exit", raises=False)
         for owner, method, label in (
@@ -65,12 +66,14 @@ class Placing:
         ):
             around = partial(self._points.around, label, raises=False)
             _wrap(resolve_name(owner), method, lambda call, *_, do=around: do(call))
-        for name in filter(partial(hasattr, os), FILES):
-            _wrap(os, name, partial(self._change, name))
         for owner, method in PREPARE:
             name = owner.partition(":")[2]
             _wrap(resolve_name(owner), method, partial(self._prepare, name))
         _wrap(Checkpoint, "_parts_with", self._enter_participants)
+
+    def install_files(self) -> None:
+        for name in filter(partial(hasattr, os), FILES):
+            _wrap(os, name, partial(self._change, name))
 
     def _install_commits(self) -> None:
         begin = LmdbStore.begin
