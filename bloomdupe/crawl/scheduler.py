@@ -25,6 +25,7 @@ from bloomdupe.errors import (
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.engine import Timer, opening
 from bloomdupe.inside_scrapy.private_names import check_names
+from bloomdupe.inside_scrapy.processing import CURRENT
 from bloomdupe.links.link_filter import Duplicate, attach_link_filter
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.layout import Visit, url_of
@@ -258,7 +259,7 @@ class FrontierScheduler(BaseScheduler):
             except Exception as error:  # noqa: BLE001 - the engine would ask for ever
                 session.stopping.fail(error, "Choosing the next request")
         # From here on the engine works for this request.
-        session.processing.works_on(in_flight)
+        CURRENT.set(in_flight)
         return None if in_flight is None else in_flight.request
 
     def _next(self, session: Session) -> InFlightRequest | None:

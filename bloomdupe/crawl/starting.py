@@ -13,6 +13,7 @@ from bloomdupe.crawl.in_flight.request import InFlightRequest
 from bloomdupe.crawl.retries import without_time
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.slot_queue import NOWHERE, Entry
+from bloomdupe.inside_scrapy.processing import CURRENT
 from bloomdupe.requests.callbacks import name_of_method
 from bloomdupe.requests.values import pack_texts
 
@@ -82,7 +83,6 @@ class Starting:
         policy = session.settings.start_requests
         self._run = run
         self._always = policy == "always" and (run.resumed or run.round > 1)
-        self._processing = session.processing
         self._registry = session.registry
         self._serializer = session.serializer
         self._access = session.access
@@ -138,13 +138,13 @@ class Starting:
         self._request = None
         if isinstance(output, Request):
             self._request = output
-            self._processing.works_on(None)
+            CURRENT.set(None)
             return True
         key = self._key_of(output)
         if self._closed or self._is_done(key):
             return False
         # The engine hands it on in this very task.
-        self._processing.works_on(StartItem(self._registry, key))
+        CURRENT.set(StartItem(self._registry, key))
         return True
 
     def drop(self) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
-from scrapy.utils.defer import maybe_deferred_to_future
 
 from bloomdupe.errors import BloomDupeError, FeedError, StoreError
 from bloomdupe.feeds.appended_feed import AppendedFeed
@@ -20,7 +19,7 @@ from bloomdupe.feeds.feed_format import (
     without_secret,
 )
 from bloomdupe.feeds.journal import ITEM, packed, unpacked
-from bloomdupe.inside_scrapy.engine import mark_failed, send_signal
+from bloomdupe.inside_scrapy.engine import mark_failed
 from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess, add_extension
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import pack_texts
@@ -353,8 +352,9 @@ class FeedExporter(FeedExporterAccess):
                 described(slot),
                 extra={"spider": slot.spider},
             )
-        sent = send_signal(self.crawler, signals.feed_slot_closed, slot=slot)
-        await maybe_deferred_to_future(sent)
+        await self.crawler.signals.send_catch_log_async(
+            signals.feed_slot_closed, slot=slot
+        )
 
 
 MOST_BYTES = 1 << 20

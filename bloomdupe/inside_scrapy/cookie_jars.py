@@ -187,14 +187,9 @@ _FIELDS = inspect.getfullargspec(Cookie)[0][1:]
 
 
 def fields_of(cookie: Cookie) -> list[Any]:
-    """Return the attributes of a cookie, for :func:`cookie_of`."""
+    """Return what the constructor of a cookie takes to make it again."""
     names = ("_rest" if name == "rest" else name for name in _FIELDS)
     return [getattr(cookie, name) for name in names]
-
-
-def cookie_of(fields: list[Any]) -> Cookie:
-    """Return the cookie with these attributes."""
-    return Cookie(*fields)
 
 
 def _unknown(name: str) -> EngineError:

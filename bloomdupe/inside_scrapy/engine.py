@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request
     from scrapy.crawler import Crawler
-    from twisted.internet.defer import Deferred
 
 
 RECHECK = 0.05
@@ -220,11 +219,6 @@ def stop_crawl(crawler: Crawler, reason: str) -> None:
     """Close the spider of a running crawl, soon."""
     engine: Any = crawler.engine
     deferred_from_coro(engine.close_spider_async(reason=reason))
-
-
-def send_signal(crawler: Crawler, signal: object, **arguments: object) -> Deferred[Any]:
-    """Send a signal; its receivers may be coroutines."""
-    return deferred_from_coro(crawler.signals.send_catch_log_async(signal, **arguments))
 
 
 def mark_failed(crawler: Crawler, ended: object = signals.engine_stopped) -> None:

@@ -43,7 +43,8 @@ PAUSE = 0.001
 
 
 CURRENT: ContextVar[Work | None] = ContextVar("bloomdupe_work", default=None)
-"""The work of the running code. A task inherits it from the code that starts it."""
+"""The work of the running code; None if it is unknown. A task inherits it from the code
+that starts it."""
 
 
 class Processing:
@@ -312,10 +313,6 @@ class Processing:
         finally:
             CURRENT.reset(token)
 
-    def works_on(self, work: Work | None) -> None:
-        """Set the work of the code that runs from here on, and of its tasks."""
-        CURRENT.set(work)
-
 
 class _Tasks:
     """Tasks that run at the same time, up to a limit."""
@@ -374,8 +371,3 @@ class Work(Protocol):
 
     def ended(self, *, complete: bool) -> None:
         """The work has ended; ``complete`` says that processing has not failed."""
-
-
-def current_work() -> Any:
-    """Return the work of the running code; None if it is unknown."""
-    return CURRENT.get()

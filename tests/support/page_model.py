@@ -189,7 +189,7 @@ class BareSession(Session):
         nothing: Any = SimpleNamespace(
             inc_value=_nothing, took=_nothing, wake=_nothing, read_again=_nothing,
             limited=False, starts_apart=False, start_requests="resume", max_failures=0,
-            answering=None, works_on=CURRENT.set, slot_of=slot_of,
+            answering=None, slot_of=slot_of,
         )  # fmt: skip
         self.spider = SPIDER
         self.settings = self.stats = self.order = self.slots = nothing

@@ -18,7 +18,7 @@ from bloomdupe.crawl.starting import StartItem
 from bloomdupe.crawl.state.slot_rules import SlotRules
 from bloomdupe.errors import FeedError
 from bloomdupe.inside_scrapy.engine import EngineAccess
-from bloomdupe.inside_scrapy.processing import Processing, current_work
+from bloomdupe.inside_scrapy.processing import CURRENT, Processing
 from bloomdupe.links.fingerprint import fingerprint_function
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.serializer import Serializer
@@ -143,7 +143,7 @@ class Session:
 
         An item of ``start()`` is one, too.
         """
-        work = current_work()
+        work = CURRENT.get()
         if isinstance(work, InFlightRequest) and work.registry is self.registry:
             return None if work.root.is_acked else work
         return None
@@ -180,7 +180,7 @@ class Session:
         self.take_item(response, [])
 
     def _dropped(self) -> None:
-        work = current_work()
+        work = CURRENT.get()
         if type(work) is StartItem and not self._closed:
             self.registry.end_item(work)
 

@@ -22,13 +22,14 @@ from __future__ import annotations
 import hashlib
 import time
 from copy import copy
+from http.cookiejar import Cookie
 from typing import TYPE_CHECKING
 
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import UnserializableError
-from bloomdupe.inside_scrapy.cookie_jars import Place, cookie_of, fields_of
+from bloomdupe.inside_scrapy.cookie_jars import Place, fields_of
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import pack, unpack
 from bloomdupe.store.format import COOKIES, DIGEST_BYTES
@@ -36,7 +37,6 @@ from bloomdupe.store.store import Part, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
-    from http.cookiejar import Cookie
 
     from scrapy import Request, Spider
 
@@ -178,7 +178,7 @@ def unpacked(packed: bytes) -> tuple[Place, Cookie | None]:
     jar, *fields = unpack(packed)
     if len(fields) == len(Place._fields) - 1:
         return Place(jar, *fields), None
-    cookie = cookie_of(fields)
+    cookie = Cookie(*fields)
     return Place(jar, cookie.domain, cookie.path, cookie.name), cookie
 
 
