@@ -12,7 +12,6 @@ from bloomdupe.cli.listing import (
     check_named,
     given_lines,
     reasons_of,
-    selection_of,
     warn_if_unknown,
 )
 from bloomdupe.cli.output import warn
@@ -20,6 +19,7 @@ from bloomdupe.cli.verbs import FAILED, REQUESTS, SELECTION, Answer, verb
 from bloomdupe.crawl.progress.pace import duration, plural
 from bloomdupe.crawl.state.rules import described, rule_of
 from bloomdupe.errors import SettingError
+from bloomdupe.jobs.listed import Selection
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -77,7 +77,7 @@ def requeue(options: Namespace) -> Answer:
     """
     from bloomdupe.jobs.held import Added
 
-    added, selection = Added(), selection_of(options)
+    added, selection = Added(), Selection.of(options.slot, options.pattern)
     reasons = reasons_of(options)
     if reasons is None:
         check_named(options)
@@ -111,7 +111,7 @@ def drop(options: Namespace) -> Answer:
             "no requests are selected: name URLs, --slot, or --pattern (`--pattern"
             " .` selects all)"
         )
-    selection = selection_of(options)
+    selection = Selection.of(options.slot, options.pattern)
     project = find = None  # slots and patterns need neither project nor Scrapy
     if requests := _requests(options.urls):
         project = options.job.project(options.project_settings)
@@ -126,15 +126,15 @@ def drop(options: Namespace) -> Answer:
 
 
 def _found(
-    options: Namespace, project: Project, added: Added, *, start: bool = False
+    options: Namespace, project: Project, added: Added, **fields: Any
 ) -> Iterator[SentRequest]:
     """Yield the given requests; lines that cannot be read become problems."""
-    from bloomdupe.jobs.request_line import Defaults, read_all
+    from bloomdupe.jobs.request_line import read_all
 
     project.check_method("--callback", options.callback)
-    defaults = Defaults(options.callback, options.priority, start=start)
+    fields |= {"callback": options.callback, "priority": options.priority}
     lines = given_lines(options, added.problems)
-    return read_all(lines, defaults, project, added.problems)
+    return read_all(lines, project, added.problems, **fields)
 
 
 def _counts(added: Added) -> Answer:
@@ -187,7 +187,7 @@ def block(options: Namespace) -> Answer:
     if options.urls:
         rules = [rule_of(one.url) for one in _requests(options.urls)]
     else:
-        selection_of(options)  # or it is refused
+        Selection.of(slot, pattern)  # or it is refused
         given = {"slot": slot, "pattern": pattern}
         rules = [{name: value for name, value in given.items() if value}]
     return _ruled(

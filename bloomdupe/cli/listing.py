@@ -49,7 +49,8 @@ def list_requests(options: Namespace) -> Answer:
     With --json, print an object on each line.
     """
     job: Job = options.job
-    selection, reasons = selection_of(options), reasons_of(options)
+    selection = Selection.of(options.slot, options.pattern)
+    reasons = reasons_of(options)
     most = options.limit
     if most is not None and not 0 < most <= sys.maxsize:
         raise SettingError(
@@ -150,11 +151,8 @@ def check_named(options: Namespace) -> None:
 
 
 def given_lines(options: Namespace, problems: Problems) -> Iterator[Line]:
-    """Yield the URLs that were given, and then the lines of the file.
-
-    The former are numbered 0.
-    """
-    yield from (Line(0, url) for url in options.urls)
+    """Yield the URLs that were given, and then the lines of the file."""
+    yield from (Line(url, url) for url in options.urls)
     if options.file is not None:
         with _opened(options.file) as file:
             yield from read_lines(file, problems)
@@ -175,11 +173,6 @@ def _opened(name: str) -> Iterator[BinaryIO]:
         raise SettingError(f"cannot read {name}: {reason}") from error
     with file:
         yield file
-
-
-def selection_of(options: Namespace) -> Selection:
-    """Return the given selection."""
-    return Selection.of(options.slot, options.pattern)
 
 
 def warn_if_unknown(job: Job, slot: str | None) -> None:

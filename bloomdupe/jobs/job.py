@@ -223,7 +223,7 @@ class Job(ABC):
         self, settings: Settings | None, lines: Iterable[Line], problems: Problems
     ) -> list[FoundUrl]:
         """Return the state of each URL; lines that are no requests are ``problems``."""
-        from bloomdupe.jobs.request_line import Defaults, read_all  # and so Scrapy
+        from bloomdupe.jobs.request_line import read_all  # and so Scrapy
 
         with self.places():  # or there is none
             project = self.project(settings)
@@ -235,7 +235,7 @@ class Job(ABC):
                 for place in places
             ]
             known: dict[str, tuple[bytes, bool]] = {}
-            for one in read_all(lines, Defaults(), project, problems):
+            for one in read_all(lines, project, problems):
                 key, exact = one.keys[0]
                 seen = filters[partition_of(one.slot, len(filters))]
                 known[url_of(one.payload)] = key, seen.contains(key, exact=exact)

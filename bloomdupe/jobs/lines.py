@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from bloomdupe.errors import StoreError
@@ -20,14 +21,9 @@ MOST_SAID = 1_000
 class Line(NamedTuple):
     """A line that is neither empty nor a comment."""
 
-    number: int
-    """Number from 1; 0: it came from another place than a file."""
+    where: str
+    """Its number, or itself if it came from another place than a file."""
     text: str
-
-    @property
-    def where(self) -> str:
-        """Name of the source in a message."""
-        return f"line {self.number:,}" if self.number else self.text
 
 
 @dataclass
@@ -61,21 +57,21 @@ def read_lines(file: BinaryIO, problems: Problems) -> Iterator[Line]:
     Empty lines, and lines that begin with ``#``, are left out. Memory is bounded, also
     if there is no end of line at all.
     """
-    number = 0
-    while raw := _read(file):
-        number += 1
+    for number in count(1):
+        raw, where = _read(file), f"line {number:,}"
+        if not raw:
+            return
         if len(raw) == LONGEST and not raw.endswith(b"\n"):
             raise StoreError(
-                f"line {number:,} does not end within {LONGEST:,} bytes: this is no"
-                " text"
+                f"{where} does not end within {LONGEST:,} bytes: this is no text"
             )
         try:
             text = raw.decode().strip().removeprefix("\ufeff")
         except UnicodeDecodeError:
-            problems.add(f"line {number:,}", "it is not UTF-8")
+            problems.add(where, "it is not UTF-8")
             continue
         if text and not text.startswith("#"):
-            yield Line(number, text)
+            yield Line(where, text)
 
 
 def _read(file: BinaryIO) -> bytes:

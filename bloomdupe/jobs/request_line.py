@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from scrapy import Request
@@ -72,29 +72,22 @@ _OURS = frozenset([*_FIELDS][:7])
 _serializer = Serializer(None)
 
 
-class Defaults(NamedTuple):
-    """Defaults for lines that do not set these fields."""
-
-    callback: str | None = "parse"
-    priority: int = 0
-    start: bool = False
-
-
 def read_all(
-    lines: Iterable[Line], defaults: Defaults, project: Project, problems: Problems
+    lines: Iterable[Line], project: Project, problems: Problems, **fields: Any
 ) -> Iterator[SentRequest]:
     """Yield the requests of lines; lines that cannot be read become ``problems``.
 
-    So do lines with a callback or errback that the spider does not have.
+    So do lines with a callback or errback that the spider does not have. A line that
+    lacks any of these ``fields`` has it, too.
     """
     for line in lines:
         try:
-            yield _read(line.text, defaults, project)
+            yield _read(line.text, fields, project)
         except ValueError as error:
             problems.add(line.where, str(error))
 
 
-def _read(text: str, defaults: Defaults, project: Project) -> SentRequest:
+def _read(text: str, fields: dict[str, Any], project: Project) -> SentRequest:
     """Return the request of a line; raise :class:`ValueError` with the reason."""
     given: dict[str, Any] = {"url": text}
     if text.startswith("{"):
@@ -103,28 +96,28 @@ def _read(text: str, defaults: Defaults, project: Project) -> SentRequest:
         except ValueError as error:
             raise ValueError(f"it is no JSON: {error}") from error
         _check_fields(given)
+    given = {**fields, **given}
     if "payload" in given:
         try:
             payload = base64.b64decode(given["payload"], validate=True)
         except binascii.Error as error:
             raise ValueError(f"'payload' is no base64: {error}") from error
-        request, start = project.request_of(payload), defaults.start
+        request = project.request_of(payload)
     else:
         arguments = {name: given[name] for name in given.keys() - _OURS}
-        arguments.setdefault("priority", defaults.priority)
-        request, start = checked(given["url"], **arguments), defaults.start
-        callback = given.get("callback", defaults.callback)
+        request = checked(given["url"], **arguments)
+        callback = given.get("callback", "parse")
         payload = _payload_for(request, callback, given.get("errback"))
-    fields = fields_of(payload)
+    stored = fields_of(payload)
     for use in ("callback", "errback"):
-        if isinstance(name := fields.get(use), str):
+        if isinstance(name := stored.get(use), str):
             project.check_method(use, name)
     return SentRequest(
         given.get("slot", slot_of(request)),
         request.priority,
         payload,
         (project.key_of(request),),
-        given.get("start", start) and project.order.starts_apart,
+        given.get("start", False) and project.order.starts_apart,
         given.get("not_before"),
         request.dont_filter,
     )

@@ -34,7 +34,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.jobs import project
 from bloomdupe.jobs.lines import Line, Problems
 from bloomdupe.jobs.project import Project
-from bloomdupe.jobs.request_line import Defaults, named, read_all
+from bloomdupe.jobs.request_line import named, read_all
 from bloomdupe.requests.layout import url_of
 from bloomdupe.requests.serializer import Serializer
 
@@ -95,11 +95,11 @@ def test_a_line_with_a_callback_that_the_spider_lacks_is_refused() -> None:
         {"callback": "__init__"},
     ]
     lines = [
-        Line(number, json.dumps({"url": f"https://a.example/{number}", **fields}))
-        for number, fields in enumerate(given, 1)
+        Line(f"line {n}", json.dumps({"url": f"https://a.example/{n}", **fields}))
+        for n, fields in enumerate(given, 1)
     ]
     problems = Problems()
-    found = list(read_all(lines, Defaults(), project, problems))
+    found = list(read_all(lines, project, problems))
     assert [url_of(one.payload)[-1] for one in found] == ["2", "4"]
     assert problems.shown == [
         "line 1: callback 'nope': spider 'follow' has no such callback",
@@ -111,7 +111,7 @@ def test_a_line_with_a_callback_that_the_spider_lacks_is_refused() -> None:
     packed = {"url": DONE[0], "payload": base64.b64encode(stored).decode()}
     unknown = Project(Settings(), "unknown")
     for one, count in ((project, 5), (unknown, 5)):
-        list(read_all([Line(5, json.dumps(packed))], Defaults(), one, problems))
+        list(read_all([Line("", json.dumps(packed))], one, problems))
         assert problems.count == count
 
 
