@@ -19,6 +19,7 @@ from bloomdupe.cli.verbs import FAILED, REQUESTS, SELECTION, Answer, verb
 from bloomdupe.crawl.progress.pace import duration, plural
 from bloomdupe.crawl.state.rules import described, rule_of
 from bloomdupe.errors import SettingError
+from bloomdupe.jobs.held import Added
 from bloomdupe.jobs.listed import Selection
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.state.rules import Rule, Rules
     from bloomdupe.frontier.sent_request import SentRequest
-    from bloomdupe.jobs.held import Added
     from bloomdupe.jobs.job import Removed
     from bloomdupe.jobs.project import Project
 
@@ -50,8 +50,6 @@ def add(options: Namespace) -> Answer:
     other lines are added. A running crawl takes them in at its next checkpoint, and
     logs their numbers. If this is interrupted, run it again.
     """
-    from bloomdupe.jobs.held import Added
-
     check_named(options)
     added, job = Added(), options.job
     project = job.project(options.project_settings, options.spider)
@@ -75,8 +73,6 @@ def requeue(options: Namespace) -> Answer:
     --failed, failed requests become pending again, with their retries. If the job runs,
     stop it, requeue, and start it again: it goes on where it was.
     """
-    from bloomdupe.jobs.held import Added
-
     added, selection = Added(), Selection.of(options.slot, options.pattern)
     reasons = reasons_of(options)
     if reasons is None:

@@ -116,8 +116,7 @@ def check(options: Namespace) -> Answer:
     record = {
         "urls": [
             {
-                "url": one.url,
-                "seen": one.seen,
+                **one._asdict(),
                 "pending": [*map(_record, one.pending)],
                 "failed": one.failed and _record(one.failed),
             }

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from bloomdupe.crawl.state.failures import Failure
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.filter.contents import FilterInfo
     from bloomdupe.frontier.pending_requests import PendingRequest
@@ -241,15 +240,13 @@ class Job(ABC):
                 known[url_of(one.payload)] = key, seen.contains(key, exact=exact)
         find = project.finder({key: url for url, (key, _) in known.items()})
         pending: dict[bytes, list[ListedRequest]] = {}
-        failed: dict[bytes, Failure] = {}
         with self.stores() as stores:
             for key, found in pending_among(stores, find):
                 pending.setdefault(key, []).append(ListedRequest.of(found))
         with self.snapshots() as (_, snapshots):
-            for digest, last in chain.from_iterable(map(stored_failures, snapshots)):
-                page = page_of(digest)
-                if page not in failed or failed[page].time < last.time:
-                    failed[page] = last
+            stored = chain.from_iterable(map(stored_failures, snapshots))
+            in_order = sorted(stored, key=lambda one: one[1].time)
+        failed = {page_of(digest): failure for digest, failure in in_order}
         # A URL that is not seen may be pending all the same, if another filter marks.
         return [
             FoundUrl(
