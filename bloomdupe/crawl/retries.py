@@ -268,6 +268,7 @@ class Revisits:
             self._session.comes_last(request),
             due,
             dont_filter=visit.known or visit.renewed,
+            repeats=True,
         )
 
     def _warn(self, request: Request) -> None:

@@ -42,7 +42,7 @@ class SentRequest(NamedTuple):
     form: bool = False
     """Whether it is the redirect of a form that was posted."""
     repeats: bool = False
-    """Whether it is a retry or a redirect: there is always room for these."""
+    """Whether it is a retry, a redirect or a later visit, which always have room."""
 
     @property
     def packed(self) -> bytes:

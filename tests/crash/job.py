@@ -158,6 +158,8 @@ class Job:
                 acked.append(number)
             if len(acked) < batch and under_way and not frontier.due:
                 continue
+            finished = not (frontier.pending or frontier.unacked)
+            self._feeds.end(finished=finished)
             failed = not self._commit(deaf)
             report(b"a %b\n" % b" ".join(b"%d" % number for number in acked))
             acked.clear()
@@ -166,7 +168,7 @@ class Job:
             checkpoints += 1
             if checkpoints == stop_after:
                 return
-            if not (frontier.pending or frontier.unacked):
+            if finished:
                 report(b"finished\n")
                 return
 

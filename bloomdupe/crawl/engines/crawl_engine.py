@@ -554,7 +554,7 @@ class CrawlEngine:
         """Drop all that is in memory, and go on with the frontier of the last commit.
 
         Pages run again, and so does ``start()``, as after a kill. Requests of neither
-        are kept. Knowledge of servers and cookies stays true.
+        are kept. Cookies are; of servers, what the last commit knew.
         """
         for in_flight in self.session.registry.leave_all():
             self.outcomes.forget(in_flight.outcome)
