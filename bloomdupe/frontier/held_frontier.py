@@ -307,7 +307,7 @@ class HeldFilter:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that the pages of all of them take."""
+        """Bytes that the blocks of all of them take."""
         return sum(one.memory_bytes for one in self._filters)
 
     def close(self) -> None:

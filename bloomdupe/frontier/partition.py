@@ -162,7 +162,7 @@ class Partition:
     def prepare(self) -> Part:
         """Return the part of the next checkpoint, fingerprints included.
 
-        It takes time to commit it, and requests may be pushed, in-flight and
+        It takes time to commit it, and requests may be pushed, handed out and
         acknowledged meanwhile: everything after this call belongs to the next
         checkpoint. Once it is committed, call ``done`` before anything else is
         prepared. If it is not committed, it can just be dropped: preparing the next
