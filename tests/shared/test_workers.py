@@ -6,10 +6,22 @@ import re
 
 import pytest
 from scrapy import Spider
-from spiders.workers import All, FromATask, InMemory, InMemoryForLong, InTwoSteps, Other
+from spiders.workers import (
+    SLOT_OF_LEADER,
+    All,
+    FromATask,
+    InMemory,
+    InMemoryForLong,
+    InTwoSteps,
+    OnceFromATask,
+    Other,
+)
 from support.crawl import Crawl
 from support.engines import Redis
 from support.redis_server import RedisServer
+
+from bloomdupe.frontier.held_frontier import CONTROL
+from bloomdupe.frontier.sent_request import partition_of
 
 pytestmark = pytest.mark.slow
 
@@ -45,6 +57,27 @@ def test_nothing_between_a_refused_commit_and_the_next_partitions_counts_twice(
     (crawl.folder / "go").touch()
     worker.finish()
     assert sorted(crawl.site.requested) == ["/0", "/1"]
+    assert sorted(item["page"] for item in crawl.items()) == [0, 1]
+
+
+def test_a_request_of_no_page_that_was_not_sent_yet_is_sent_again(
+    crawl: Crawl, redis: RedisServer
+) -> None:
+    assert partition_of(SLOT_OF_LEADER) == CONTROL
+    crawl.starts, engine = ("/0", "/1"), crawl.engine
+    assert isinstance(engine, Redis)
+    leader = crawl.start(OnceFromATask)
+    leader.until(crawl.items)
+    (token,) = engine.owners
+    worker = crawl.start(OnceFromATask, TASK="1")
+    worker.until(lambda: len(engine.owners) == 2)
+    redis.end_leases("crawl", *(engine.owners.keys() - {token}))
+    worker.until_logged("A commit was refused")
+    (crawl.folder / "go").touch()  # it has no partition now
+    crawl.site.until_requested(2)
+    (crawl.folder / "end").touch()
+    worker.finish()
+    leader.until_finished()
     assert sorted(item["page"] for item in crawl.items()) == [0, 1]
 
 

@@ -16,6 +16,8 @@ from spiders.follow import PutsOut
 
 HOSTS = 7
 """On which the pages of one site seem to be: slots of the downloader."""
+SLOT_OF_LEADER = "u"
+"""A slot in the control partition."""
 
 
 def on(number: int) -> dict[str, str]:
@@ -116,6 +118,25 @@ class FromATask(Listens, InTwoSteps):
         await self.until_told()
         engine: Any = self.crawler.engine
         engine.crawl(self.second())
+
+
+class OnceFromATask(FromATask):
+    """That request is a link to a host of the leader; only with ``TASK`` there is one.
+
+    ``start()`` ends when there is a file ``end``.
+    """
+
+    async def start(self) -> Any:
+        yield Request(self.start_urls[0], dont_filter=True)
+        while not Path("end").exists():
+            await pause(0.01)
+
+    async def crawl_second(self) -> None:
+        if self.settings["TASK"]:
+            await super().crawl_second()
+
+    def second(self) -> Request:
+        return Request(self.start_urls[1], meta={"download_slot": SLOT_OF_LEADER})
 
 
 class Before(PutsOut):

@@ -341,9 +341,9 @@ class WorkerEngine(CrawlEngine):
 
     def read_again(self) -> None:
         """Go on from the last commit, once a partition is here."""
+        self._sent.clear()  # what was not sent yet is not seen
         super().read_again()
         say_who(self.session, self.frontier)
-        self._sent.clear()
         self._home = -1
         self._move()
 
