@@ -34,7 +34,11 @@ COUNTERS = (
     ("host_pages:host", "host_pages", "Pages of a host, over all runs."),
 )
 GAUGES = (
-    ("heartbeat_timestamp_seconds", "time", "Unix time of the last heartbeat."),
+    (
+        "heartbeat_timestamp_seconds",
+        "time",
+        "Unix time of the last heartbeat, which comes every five seconds.",
+    ),
     ("pending", "pending", "Pending requests."),
     ("in_flight", "in_flight", "Requests in flight."),
     ("delayed", "delayed", "Delayed requests."),
@@ -49,10 +53,22 @@ GAUGES = (
     ("disk_free_bytes", "free", "Bytes that are free on the disk of the store."),
     ("memory_bytes", "memory", "Bytes of memory that the process uses."),
     ("expected_urls", "capacity", "BLOOMDUPE_EXPECTED_URLS."),
-    ("time_to_go_seconds", "to_go", "Estimated time to go; +Inf: unknown."),
-    ("last_checkpoint_timestamp_seconds", "checkpoint_at", "Of this run, Unix time."),
-    ("next_due_timestamp_seconds", "next_due", "Of delayed requests, Unix time."),
-    ("failures:reason", "failures", "Failed requests by reason or HTTP status."),
+    (
+        "time_to_go_seconds",
+        "to_go",
+        "Estimated seconds until no request is pending; +Inf: unknown.",
+    ),
+    (
+        "last_checkpoint_timestamp_seconds",
+        "checkpoint_at",
+        "Unix time of the last checkpoint of this run.",
+    ),
+    (
+        "next_due_timestamp_seconds",
+        "next_due",
+        "Unix time of the next delayed request.",
+    ),
+    ("failures:reason", "failures", "Failed requests by reason, such as 404."),
     ("host_pending:host", "host_pending", "Pending requests of a host."),
     ("host_backing_off:host", "host_backing_off", "1 while a host backs off, else 0."),
 )

@@ -170,8 +170,9 @@ class Watch:
         point = self._point()
         self._longest_since = 0.0
         self._recent.append(point)
-        # Another thread reads it, so it is not changed any more.
-        self._figures = self._figures_at(point)
+        if self._address is not None:
+            # Another thread reads it, so it is not changed any more.
+            self._figures = self._figures_at(point)
         if self.history is not None:
             self.history.add(point)
         return point

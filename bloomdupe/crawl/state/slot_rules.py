@@ -137,9 +137,9 @@ class SlotRules(Participant):
 
     def backing_off(self) -> dict[str, float]:
         """Return the slots that back off, until Unix times."""
-        now, found = time.time(), {}
+        now, found, all_paused = time.time(), {}, self._rules.now.paused
         for slot in self._frontier.queues():
-            state, paused = slot.state, slot.name in self._rules.now.paused
+            state, paused = slot.state, slot.name in all_paused
             if slot.pending and (paused or state is not None):
                 backoff = backoff_of(state, now, paused=paused)
                 if backoff is not None and backoff.reason != PROBED:
@@ -152,19 +152,20 @@ class SlotRules(Participant):
         """Whether the slot may have another request; counts and logs a refusal."""
         frontier, pages, pending = self._frontier, self._most_pages, self._most_pending
         if pages is not None and frontier.slots_of(slot).state(slot).pages >= pages:
-            stat, setting = "page_limit", f"MAX_PAGES_PER_SLOT = {pages}"
+            stat = "bloomdupe/dropped_page_limit"
+            limit = f"BLOOMDUPE_MAX_PAGES_PER_SLOT = {pages}"
         elif pending is not None and frontier.pending_in(slot) >= pending:
-            stat, setting = "pending_limit", f"MAX_PENDING_PER_SLOT = {pending}"
+            stat = "bloomdupe/dropped_pending_limit"
+            limit = f"BLOOMDUPE_MAX_PENDING_PER_SLOT = {pending}"
         else:
             return True
-        stat = f"bloomdupe/dropped_{stat}"
         self._stats.inc_value(stat)
         if (stat, slot) not in self._full and len(self._full) < MOST_LOGGED:
             self._full.add((stat, slot))
             logger.warning(
-                "Slot %(slot)r has reached BLOOMDUPE_%(setting)s: new requests of it"
-                " are dropped, and counted in %(stat)s",
-                {"slot": slot, "setting": setting, "stat": stat},
+                "Slot %(slot)r has reached %(limit)s: new requests of it are dropped,"
+                " and counted in %(stat)s",
+                {"slot": slot, "limit": limit, "stat": stat},
             )
         return False
 
