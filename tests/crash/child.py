@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 import sys
 import traceback
 from collections.abc import Callable
 from functools import partial
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from support.forks import forked
 from trial import OK, Outcome, crashed
 
 
@@ -18,10 +19,8 @@ class Child:
     """A fork that calls a function, and answers with its outcomes."""
 
     def __init__(self, function: Callable[[], list[Outcome]]) -> None:
-        fork = multiprocessing.get_context("fork")
-        self.answer, sender = fork.Pipe(duplex=False)
-        self.process = fork.Process(target=_answer, args=(function, sender))
-        self.process.start()
+        self.answer, sender = Pipe(duplex=False)
+        self.process = forked(partial(_answer, function, sender))
         sender.close()
 
     def outcomes(self) -> list[Outcome]:

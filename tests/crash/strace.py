@@ -7,9 +7,7 @@ crawl that opens its store, and no time goes into importing Scrapy.
 from __future__ import annotations
 
 import ctypes
-import os
 import re
-import signal
 import socket
 import subprocess
 from collections import Counter
@@ -18,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support.forks import ended
 from worker import Worker
 from world import World
 
@@ -50,7 +47,7 @@ class Run:
 
     report: bytes
     errors: str
-    status: int
+    status: int | None
     calls: list[Call]
 
 
@@ -85,22 +82,22 @@ def run(
     here.recv(1)  # now strace may come
     tracer = subprocess.Popen(
         ["strace", "-f", "-o", str(log), "-e", f"trace={','.join(trace)}",
-         "-e", "signal=none", *strace_options, "-p", str(worker.pid)],
+         "-e", "signal=none", *strace_options, "-p", str(worker.process.pid)],
         stderr=subprocess.PIPE,
     )  # fmt: skip
     assert tracer.stderr is not None
     with tracer.stderr, worker.report as pipe:
         said = tracer.stderr.readline()
         if b"attached" not in said:
-            os.kill(worker.pid, signal.SIGKILL)
+            worker.process.kill()
         here.close()
         report = pipe.read()
-        status = ended(worker.pid)
+        worker.process.join()
         tracer.stderr.read()
     tracer.wait()
     assert b"attached" in said, said
     calls = parse(log.read_text("ascii", "replace"))
-    return Run(report, errors.read_text(), status, calls)
+    return Run(report, errors.read_text(), worker.process.exitcode, calls)
 
 
 def parse(log: str) -> list[Call]:

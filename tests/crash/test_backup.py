@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,7 +37,7 @@ class Load:
 
     def end(self) -> None:
         """Kill it, and read the rest of its report."""
-        os.kill(self._worker.pid, signal.SIGKILL)
+        self._worker.process.kill()
         self._worker.finish(self.report)
 
 

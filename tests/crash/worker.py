@@ -9,13 +9,14 @@ from __future__ import annotations
 import fcntl
 import functools
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import lmdb
 from job import REFUSED, Job, crawler
-from support.forks import ended, forked
+from support.forks import forked
 from trial import OK, Outcome, crashed, silently_wrong
 from world import Report, World, judge
 
@@ -72,7 +73,7 @@ class Worker:
         reading, writing = os.pipe()
         fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE)
 
-        def work() -> int:
+        def work() -> None:
             os.close(reading)
             os.dup2(writing, 1)
             os.close(writing)
@@ -87,21 +88,21 @@ class Worker:
             except BloomDupeError as error:
                 if errors is not None:
                     os.write(2, f"{type(error).__name__}: {error}\n".encode())
-                return REFUSED
-            return 0
+                sys.exit(REFUSED)
 
-        self.pid = forked(work)
+        self.process = forked(work)
         os.close(writing)
         self.report = os.fdopen(reading, "rb")
 
-    def finish(self, report: Report) -> int:
+    def finish(self, report: Report) -> int | None:
         """Read its report, and wait for its end; return its exit status."""
         with self.report:
             report.read(self.report.read())
-        return ended(self.pid)
+        self.process.join()
+        return self.process.exitcode
 
 
-def stopped_clearly(status: int, errors: str) -> Outcome:
+def stopped_clearly(status: int | None, errors: str) -> Outcome:
     """Judge the end of a worker with which something has gone wrong."""
     if status == 0:
         return silently_wrong("nobody noticed")

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from support.forks import ended, forked
+from support.forks import forked
 
 from bloomdupe.errors import StoreError, StoreLockedError
 from bloomdupe.store.files import lock_owner, open_regular, write_file
@@ -22,30 +22,27 @@ def test_a_lock_is_free_while_a_fork_of_its_owner_lives(tmp_path: Path) -> None:
     stay, go = os.pipe()
     began, ready = os.pipe()
 
-    def live() -> int:
+    def live() -> None:
         os.close(go)
         os.write(ready, b".")
         os.read(stay, 1)
-        return 0
 
-    pid = forked(live)
+    process = forked(live)
     os.read(began, 1)
     lock.close()
     lock_owner(tmp_path).close()
     os.close(go)
-    assert ended(pid) == 0
+    process.join()
+    assert process.exitcode == 0
     for number in (stay, began, ready):
         os.close(number)
 
 
 def test_a_fork_that_closes_it_releases_nothing(tmp_path: Path) -> None:
     with lock_owner(tmp_path) as lock:
-
-        def close() -> int:
-            lock.close()
-            return 0
-
-        assert ended(forked(close)) == 0
+        process = forked(lock.close)
+        process.join()
+        assert process.exitcode == 0
         with pytest.raises(StoreLockedError, match=f"process {os.getpid()};"):
             lock_owner(tmp_path)
 

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import errno
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.forks import ended, forked
+from support.forks import forked
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import (
@@ -82,12 +83,14 @@ def test_a_forked_child_cannot_write(path: Path) -> None:
     with BloomFilter.open(path) as seen:
         seen.add("of the parent")
 
-        def write() -> int:
+        def write() -> None:
             with pytest.raises(StoreError, match="forked child"):
                 seen.checkpoint()
-            return 7
+            sys.exit(7)
 
-        assert ended(forked(write)) == 7
+        process = forked(write)
+        process.join()
+        assert process.exitcode == 7
     with BloomFilter.open(path) as seen:
         assert "of the parent" in seen
 

@@ -19,6 +19,8 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -101,24 +103,11 @@ def _ask(server: Path, task: dict[str, Any]) -> list[Any]:
     return told
 
 
-def forked(function: Callable[[], int]) -> int:
-    """Start a fork of this process, whose exit status a function returns."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    if pid := os.fork():
-        return pid
-    status = 1
-    try:
-        status = function()
-    except BaseException:  # noqa: BLE001 - a forked child must not go on as its parent
-        sys.excepthook(*sys.exc_info())
-    finally:
-        os._exit(status)
-
-
-def ended(pid: int) -> int:
-    """Wait for the end of a fork of this process; return its exit status."""
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+def forked(function: Callable[[], object]) -> BaseProcess:
+    """Start a fork of this process that calls a function."""
+    process = get_context("fork").Process(target=function)
+    process.start()
+    return process
 
 
 def _start_servers() -> str:
