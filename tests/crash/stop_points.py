@@ -23,7 +23,7 @@ from support.redis_server import RedisServer
 from table import Idiom, load
 from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
 
-STRIDE = 96
+STRIDE = 70
 """A case tries every so many-th point of an idiom."""
 AT_THE_END = "before note the end"
 """From here on everything is done; the last commit, and the end of the process."""
@@ -36,8 +36,8 @@ KILLS = 2
 """Of a crawl on Redis."""
 AROUND, PASSED = ("before ", "after "), 60
 """Points around each step of a commit, and how many of them a kill may leave."""
-IDLE_POINTS = 12
-"""Of a run that finds its job finished; it has more."""
+IDLE_POINTS = 11
+"""Of a run that finds its job finished."""
 
 
 def every_idiom() -> list[Idiom]:

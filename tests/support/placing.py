@@ -11,6 +11,7 @@ import os
 import time
 from functools import partial, wraps
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
@@ -18,14 +19,18 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.crawl.engines.checkpoint import Checkpoint
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.scheduler import FrontierScheduler
+from bloomdupe.store.lmdb import lmdb_store
 from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from support import stops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable
+    from typing import TypeAlias
 
     from bloomdupe.store.store import Commit, Part
     from support.stops import Points
+
+    Call: TypeAlias = Callable[[], Any]
 
 PARTITION = "bloomdupe.frontier.partition"
 PREPARE = (
@@ -64,8 +69,7 @@ class Placing:
             # All writes are durable by then, as the last commit shows.
             ("bloomdupe.crawl.progress.rounds:Run", "end", "note the end"),
         ):
-            around = partial(self._points.around, label, raises=False)
-            _wrap(resolve_name(owner), method, lambda call, *_, do=around: do(call))
+            _wrap(resolve_name(owner), method, self._around(label, raises=False))
         for owner, method in PREPARE:
             name = owner.partition(":")[2]
             _wrap(resolve_name(owner), method, partial(self._prepare, name))
@@ -76,45 +80,37 @@ class Placing:
             _wrap(os, name, partial(self._change, name))
 
     def _install_commits(self) -> None:
-        begin = LmdbStore.begin
+        def begin(call: Call, store: LmdbStore, *parts: Part) -> Commit:
+            return self._begin(call, store.path, parts)
 
-        def watched(store: LmdbStore, *parts: Part) -> Commit:
-            return self._begin(store.path, [parts], lambda some: begin(store, *some[0]))
-
-        LmdbStore.begin = watched  # type: ignore[assignment,method-assign]
+        _wrap(LmdbStore, "begin", begin)
+        _wrap(lmdb_store, "write_parts", self._around("write"))
+        _wrap(LmdbStore, "_send", self._around("send", raises=False))
         if find_spec("redis") is None:
             return
         from bloomdupe.store.redis.owner import PartitionOwner
 
-        begin_there = PartitionOwner.begin
-
-        def watched_there(owner: Any, parts: Any, **options: Any) -> Commit:
+        def begin_there(call: Call, _: Any, parts: Any, **__: Any) -> Commit:
             stores = [store for store, some in parts.items() if some]
             if not stores:  # only a heartbeat
-                return begin_there(owner, parts, **options)
+                return call()  # type: ignore[no-any-return]
+            return self._begin(call, stores[0].path, chain(*parts.values()))
 
-            def begin(some: list[list[Any]]) -> Commit:
-                watched = {**parts, **dict(zip(stores, some, strict=True))}
-                return begin_there(owner, watched, **options)
+        _wrap(PartitionOwner, "begin", begin_there)
+        _wrap(PartitionOwner, "_send", self._around("send", raises=False))
 
-            return self._begin(stores[0].path, [parts[one] for one in stores], begin)
+    def _around(self, name: str, **how: bool) -> Callable[..., Any]:
+        return lambda call, *_, **__: self._points.around(name, call, **how)
 
-        PartitionOwner.begin = watched_there  # type: ignore[assignment,method-assign]
-
-    def _begin(
-        self,
-        path: Path,
-        parts: Sequence[Sequence[Part]],
-        begin: Callable[[list[list[Any]]], Commit],
-    ) -> Commit:
-        """Begin a commit with parts for each of some stores, between two points."""
+    def _begin(self, call: Call, path: Path, parts: Iterable[Part]) -> Commit:
+        """Begin a commit between two points."""
         points = self._points
         # One that holds a part of the lines, and nothing else, acknowledges no request.
-        complete = any(_module_of(part) == PARTITION for some in parts for part in some)
+        complete = any(part.done.__module__ == PARTITION for part in parts)
         points.reach("before commit")
         if complete:  # what happens from here on belongs to the next one
             points.tell("commit", path, time.monotonic())
-        commit = begin([[WatchedPart(points, part) for part in some] for some in parts])
+        commit: Commit = call()
         done = commit.done
 
         def watched() -> None:
@@ -127,9 +123,7 @@ class Placing:
         commit.done = watched  # type: ignore[method-assign]
         return commit
 
-    def _close(
-        self, call: Callable[[], Any], scheduler: FrontierScheduler, *_: Any
-    ) -> Any:
+    def _close(self, call: Call, scheduler: FrontierScheduler, *_: Any) -> Any:
         """Have points where the last checkpoint is made."""
         session = scheduler._session
         result = self._points.around("close", call, raises=False)
@@ -139,7 +133,7 @@ class Placing:
                 self._points.tell("closed", store.path)
         return result
 
-    def _change(self, name: str, call: Callable[[], Any], file: Any, *_: Any) -> Any:
+    def _change(self, name: str, call: Call, file: Any, *_: Any) -> Any:
         """Change a file between two points, which name it without its folder."""
         path = Path("/proc/self/fd", str(file)) if isinstance(file, int) else Path(file)
         place = path.readlink() if isinstance(file, int) else path
@@ -158,7 +152,7 @@ class Placing:
         return part
 
     def _enter_participants(
-        self, call: Callable[[], Any], checkpoint: Checkpoint, *_: object
+        self, call: Call, checkpoint: Checkpoint, *_: object
     ) -> Any:
         """Have points around the participants that have entered themselves."""
         for one in checkpoint.participants:
@@ -176,27 +170,6 @@ def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
 
     @wraps(function)
     def wrapped(*arguments: Any, **options: Any) -> Any:
-        return around(lambda: function(*arguments, **options), *arguments)
+        return around(lambda: function(*arguments, **options), *arguments, **options)
 
     setattr(owner, name, wrapped)
-
-
-def _module_of(part: Part) -> str:
-    """Return the module that has prepared a part."""
-    return part.done.__module__
-
-
-class WatchedPart:
-    """A part on its way into a transaction, with points around its writing."""
-
-    def __init__(self, points: Points, part: Part) -> None:
-        self._points = points
-        self._part = part
-        self._name = _module_of(part).rpartition(".")[2]
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "cleared":  # it is written first
-            self._points.reach(f"before write {self._name}")
-        if name == "exact":  # nothing of LMDB comes after it
-            self._points.reach(f"after write {self._name}")
-        return getattr(self._part, name)
