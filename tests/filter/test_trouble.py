@@ -186,7 +186,7 @@ def test_a_batch_whose_answer_is_lost_is_not_sent_again(
     read = AbstractConnection.read_response
     losing = False
 
-    def lost(connection: AbstractConnection, *how: Any, **more: Any) -> Any:
+    def lost(connection: Any, *how: Any, **more: Any) -> Any:
         """Read an answer, and lose it together with the connection."""
         nonlocal losing
         answer = read(connection, *how, **more)
