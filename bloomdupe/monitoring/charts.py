@@ -97,7 +97,7 @@ class _Drawing:
         self._length = max(1.0, points[-1].seconds - self._begin)
         self._who = "process was" if view.life.workers is None else "workers were"
         known = {some[0].run: some for some in self._runs}
-        latest = [(one.number, how) for one, how in view.endings if one.number in known]
+        latest = [(one.number, how) for one, how in view.endings]
         self._marks = [
             *(
                 (GOOD, "2 3", known[run][0].seconds)

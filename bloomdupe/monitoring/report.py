@@ -218,10 +218,8 @@ def runs(view: View) -> Iterator[str]:
     first = {point.run: point for point in reversed(points)}
     rows = []
     for ran, how in view.endings[-MOST_RUNS:]:
-        pages = end = ""
-        if ran.number in last:
-            pages = f"{done[ran.number].pages - first[ran.number].pages:,}"
-            end = local(ran.ended or last[ran.number].time)
+        pages = f"{done[ran.number].pages - first[ran.number].pages:,}"
+        end = local(ran.ended or last[ran.number].time)
         rows.append((str(ran.number), local(ran.begun), end, how, pages))
     yield "<h2>Runs</h2>"
     yield from table(

@@ -46,9 +46,9 @@ cookies     digest of jar, domain, path     sum + the cookie, a secret
             and name                        (:mod:`bloomdupe.crawl.state.cookies`)
 failures    digest of the request's         sum + the failure
             fingerprint                     (:mod:`bloomdupe.crawl.state.failures`)
-history     milliseconds of Unix time u64,  sum + how the crawl stood then, or
-            number of the run u64 (big-     the run if the time is 0
-            endian)                         (:mod:`bloomdupe.crawl.progress.history`)
+history     milliseconds of Unix time u64,  sum + how the crawl stood then
+            number of the run u64 (big-     (:mod:`bloomdupe.crawl.progress.history`)
+            endian)
 meta        ``ledger``                      sum + JSON: ``transaction``, the
                                             number of LMDB's transaction that
                                             wrote it; ``totals`` of each table:

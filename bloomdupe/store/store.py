@@ -71,6 +71,25 @@ class Participant(Protocol):
         """Return the participant's part of the next checkpoint."""
 
 
+class Unwritten(dict[bytes, bytes | None]):
+    """Changes of the records of a ``table`` that are not durable yet."""
+
+    def __init__(self, table: bytes) -> None:
+        super().__init__()
+        self._table = table
+
+    def part(self) -> Part:
+        """Return the part that makes durable what there is now."""
+        changes = dict(self)
+
+        def done() -> None:
+            for key, value in changes.items():
+                if self[key] is value:
+                    del self[key]
+
+        return Part(changes={self._table: changes}, done=done)
+
+
 class Commit:
     """A commit that was begun: all of its parts become durable, or none.
 

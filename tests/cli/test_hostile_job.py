@@ -44,7 +44,6 @@ def job(tmp_path: Path) -> Path:
         assert store is not None
         store.commit(failures_part([failure]))
         history = History(store)
-        history.begin_run(1)
         history.add(point(0.0))
         history.add(point(5.0))
         store.commit(history.prepare())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.jobs import Verb
-from support.monitored_jobs import changed, monitored_job
+from support.monitored_jobs import changed, monitored_job, point
 from support.report_page import Page
 
 from bloomdupe import BloomFilter
@@ -98,10 +98,9 @@ def test_kills_differ_from_ended_and_running_runs(
         store = seen.share_store()
         assert store is not None
         history = History(store)
-        history.begin_run(2)
-        store.commit(history.prepare())
-        history.end_run("shutdown")
-        history.begin_run(3)
+        history.add(point(61, 2))
+        history.add(point(62, 2, how="shutdown"))
+        history.add(point(63, 3))
         store.commit(history.prepare())
     ways = ("killed", "shutdown", "running")
     owner = files.lock_owner(job / "bloomdupe")

@@ -46,7 +46,13 @@ def failures_part(
 
 def point(at: float, run: int = 1, **values: Any) -> Point:
     nothing: dict[str, Any] = dict.fromkeys(Point._fields, 0)
-    given = {"time": NOW - 60 + at, "run": run, "seconds": at, "statuses": [0] * 5}
+    given = {
+        "time": NOW - 60 + at,
+        "run": run,
+        "seconds": at,
+        "statuses": [0] * 5,
+        "how": "",
+    }
     return Point(**{**nothing, **given, **values})
 
 
@@ -81,7 +87,6 @@ def monitored_job(
         store.commit(failures_part(FAILED + more * bool(bad)))
         if history:
             kept = History(store)
-            kept.begin_run(1)
             for n in range(13):
                 made = point(5.0 * n, pages=rate * n, pending=7, disk=1, seen=12)
                 kept.add(made._replace(time=made.time + ahead))

@@ -1,13 +1,13 @@
 """History: the status of a crawl over time, and how its runs have ended.
 
 In the table ``history`` of the store stands a msgpack array for each point, with the
-fields of :class:`Point` in their order, and one for each run (:class:`Ran`).
+fields of :class:`Point` in their order. A run has a point at its beginning, and one at
+its end, unless it was killed.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from dataclasses import dataclass, field, fields
 from struct import Struct
@@ -17,7 +17,7 @@ import msgpack  # type: ignore[import-untyped]
 
 from bloomdupe.crawl.progress.rounds import OPEN
 from bloomdupe.store.format import HISTORY
-from bloomdupe.store.store import Part, Participant
+from bloomdupe.store.store import Participant, Unwritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.in_flight.outcomes import Outcome
     from bloomdupe.store.snapshot import Snapshot
-    from bloomdupe.store.store import Store
+    from bloomdupe.store.store import Part, Store
 
 
 DAY = 86_400
@@ -38,10 +38,9 @@ MOST_RUNS = 500
 """Number of runs that are remembered, the newest."""
 
 MOMENT = Struct(">QQ")
-"""Key of a record in the table ``history``."""
+"""Key of a point: milliseconds of Unix time, and the number of the run."""
 
 Moment = tuple[int, int]
-"""Milliseconds of Unix time, and the number of the run; of a run itself, 0 and that."""
 
 
 class Point(NamedTuple):
@@ -89,6 +88,8 @@ class Point(NamedTuple):
     """Slots with pending requests that back off."""
     slowest: float
     """Seconds that the slowest slot takes at least, by its delay and its backoff."""
+    how: str
+    """Scrapy's reason, if the run has ended here; else empty."""
 
     @property
     def moment(self) -> Moment:
@@ -111,15 +112,15 @@ class Ran(NamedTuple):
 
 def read_history(snapshot: Snapshot) -> tuple[list[Point], list[Ran]]:
     """Return points and runs of a store, each in their order."""
-    points = []
+    points = [Point(*msgpack.unpackb(data)) for _, data in snapshot.records(HISTORY)]
+    by_run: dict[int, list[Point]] = {}
+    for point in points:
+        by_run.setdefault(point.run, []).append(point)
     runs = []
-    for key, data in snapshot.records(HISTORY):
-        milliseconds, _ = MOMENT.unpack(key)
-        fields: list[Any] = msgpack.unpackb(data)
-        if milliseconds:
-            points.append(Point(*fields))
-        else:
-            runs.append(Ran(*fields))
+    for number, some in sorted(by_run.items())[-MOST_RUNS:]:
+        end = next((point for point in some if point.how), None)
+        ended, how = (None, OPEN) if end is None else (end.time, end.how)
+        runs.append(Ran(number, some[0].time, ended, how))
     return points, runs
 
 
@@ -146,61 +147,31 @@ def surplus(moments: Sequence[Moment], now: float) -> list[Moment]:
 
 
 class History(Participant):
-    """Points and runs of a job, part of the checkpoint.
+    """Points of a job, part of the checkpoint.
 
-    Only the moments of the points are in memory.
+    Only the moments of those that are stored are in memory.
     """
 
     def __init__(self, store: Store) -> None:
         with store.snapshot() as snapshot:
-            points, runs = read_history(snapshot)
-        self._moments = {point.moment for point in points}
-        self._runs = {ran.number: ran for ran in runs}
-        self._changes: dict[Moment, tuple[Any, ...] | None] = {}
-        """Records for the next checkpoint; None: there is none any more."""
-        self._begun = 0
+            keys = [MOMENT.unpack(key) for key, _ in snapshot.records(HISTORY)]
+        self._moments: set[Moment] = {*keys}
+        self._changes = Unwritten(HISTORY)
         self._tidied = 0.0
-
-    def begin_run(self, number: int) -> None:
-        """Begin a run; the previous run has ended, one way or another."""
-        self._begun = number
-        self._put_run(Ran(number, round(time.time(), 3), None, OPEN))
-        for old in sorted(self._runs)[:-MOST_RUNS]:
-            del self._runs[old]
-            self._changes[0, old] = None
-
-    def end_run(self, reason: str) -> None:
-        """Record how the run ends that was begun last."""
-        ran = self._runs[self._begun]
-        self._put_run(ran._replace(ended=round(time.time(), 3), how=reason))
-
-    def _put_run(self, ran: Ran) -> None:
-        self._runs[ran.number] = self._changes[0, ran.number] = ran
 
     def add(self, point: Point) -> None:
         """Add a point, and now and then remove surplus points."""
         self._moments.add(point.moment)
-        self._changes[point.moment] = point
+        self._changes[MOMENT.pack(*point.moment)] = msgpack.packb(list(point))
         if point.time - self._tidied > TIERS[1][1] or point.time < self._tidied:
             self._tidied = point.time
             gone = surplus(sorted(self._moments), point.time)
             self._moments.difference_update(gone)
-            self._changes |= dict.fromkeys(gone)
+            self._changes |= {MOMENT.pack(*moment): None for moment in gone}
 
     def prepare(self) -> Part:
         """Return the part of the next checkpoint."""
-        changes = dict(self._changes)
-        records = {
-            MOMENT.pack(*moment): None if one is None else msgpack.packb(list(one))
-            for moment, one in changes.items()
-        }
-
-        def done() -> None:
-            for moment, written in changes.items():
-                if self._changes[moment] is written:
-                    del self._changes[moment]
-
-        return Part(changes={HISTORY: records}, done=done)
+        return self._changes.part()
 
 
 MOST_SLOTS = 500

@@ -97,11 +97,8 @@ class Watch:
 
     def begin_run(self) -> None:
         """Begin the run, because it has work to do; a second call changes nothing."""
-        if self._recent:
-            return
-        if self.history is not None:
-            self.history.begin_run(self._counts.totals.runs)
-        self._sample()
+        if not self._recent:
+            self._sample()
 
     def begin(self) -> None:
         """Begin to sample: the crawl is open."""
@@ -123,11 +120,12 @@ class Watch:
             self._metrics.end()
 
     def end_run(self, reason: str) -> None:
-        """Record how the run ends, before its last checkpoint."""
+        """Record how the run ends, before its last checkpoint.
+
+        The job stands like this until its next run.
+        """
         if self.history is not None:
-            # The job stands like this until its next run.
-            self._sample(complete=True)
-            self.history.end_run(reason)
+            self._sample(reason)
 
     def wrote(self, seconds: float) -> None:
         """Record how long a checkpoint took."""
@@ -135,7 +133,7 @@ class Watch:
         self._longest_since = max(self._longest_since, seconds)
         self._checkpoint_at = time.time()
 
-    def _point(self) -> Point:
+    def _point(self, how: str) -> Point:
         """Return a point for the present moment."""
         frontier = self._frontier
         seen, store = frontier.seen, frontier.store
@@ -163,11 +161,12 @@ class Watch:
             delayed=frontier.waiting,
             backing_off=len(self._backing_off),
             slowest=round(self._slowest, 1),
+            how=how,
         )
 
-    def _sample(self, *, complete: bool = False) -> Point:
-        self._sample_slots(complete=complete)
-        point = self._point()
+    def _sample(self, how: str = "") -> Point:
+        self._sample_slots(complete=bool(how))
+        point = self._point(how)
         self._longest_since = 0.0
         self._recent.append(point)
         if self._address is not None:

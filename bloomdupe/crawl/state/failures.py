@@ -14,7 +14,7 @@ from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.frontier.sent_request import partition_of
 from bloomdupe.printable import logger_of
 from bloomdupe.store.format import DIGEST_BYTES, FAILURES, stored_priority
-from bloomdupe.store.store import Part, Participant
+from bloomdupe.store.store import Part, Participant, Unwritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -247,7 +247,7 @@ class Failures(Participant):
         """Return the part of the next checkpoint."""
         return Part(
             entries={"failures_left": self.left} if self.left else {},
-            partitions={number: one.part() for number, one in self._here.items()},
+            partitions={n: one.changes.part() for n, one in self._here.items()},
         )
 
 
@@ -269,8 +269,7 @@ class _Ledger:
         """In the order of their failures."""
         self.retried = False
         """Whether those of earlier runs were retried in this run."""
-        self.changes: dict[bytes, bytes | None] = {}
-        """Records for the next checkpoint; None: there is none any more."""
+        self.changes = Unwritten(FAILURES)
         for digest, failure in sorted(self.stored(), key=lambda one: one[1].time):
             self._remember(digest, failure)
 
@@ -308,17 +307,6 @@ class _Ledger:
         if not self.urls[known.url]:
             del self.urls[known.url]
         self.changes[digest] = None
-
-    def part(self) -> Part:
-        """Return the part of the next checkpoint."""
-        changes = dict(self.changes)
-
-        def done() -> None:
-            for digest, data in changes.items():
-                if self.changes[digest] is data:
-                    del self.changes[digest]
-
-        return Part(changes={FAILURES: changes}, done=done)
 
 
 PAGE_CAME = frozenset({"callback", "pipeline"})
