@@ -203,7 +203,7 @@ class Contents:
         room = newest.geometry.capacity - newest.keys
         if room <= len(newest.pending) and not self._readonly:
             newest = self._append(self.parameters.geometry(len(self.layers)))
-            say_grown(self.parameters, self.counts)
+            say_grown(self.fpp, self.counts)
             room = newest.geometry.capacity
         # Newest first: it is the largest, and has most of the keys.
         self._older = [
@@ -406,7 +406,7 @@ class Contents:
         self._point_at_newest()
 
 
-def say_grown(parameters: Parameters, counts: Counts) -> None:
+def say_grown(fpp: float, counts: Counts) -> None:
     """Say that the newest layer was added, because the others are full."""
     logger.info(
         "The filter reached its capacity at %(keys)d keys; layer %(number)d, for"
@@ -416,7 +416,7 @@ def say_grown(parameters: Parameters, counts: Counts) -> None:
             "keys": sum(keys for _, keys in counts),
             "number": len(counts),
             "capacity": counts[-1][0].capacity,
-            "fpp": parameters.fpp,
+            "fpp": fpp,
         },
     )
 

@@ -2,40 +2,35 @@
 --
 -- KEYS[1]  the head of the filter
 -- ARGV[1]  'add' or 'ask'
--- ARGV[2]  the expected `made` of the head
--- ARGV[3]  number of layers that the caller knows
--- ARGV[4]  the batch, a record per key: block hash (4 bytes), then positions (2 bytes each)
--- ARGV[5]  bytes of a record
--- ARGV[6]  capacity of the newest layer
--- then two for each layer, oldest first: its blocks, its hashes
+-- ARGV[2]  its header, as the caller knows it
+-- ARGV[3]  its layers, as the caller knows them: of each, capacity, p, hashes and blocks
+-- ARGV[4]  its layers with the next one
+-- ARGV[5]  number of keys
+-- ARGV[6]  a record per key: block hash (4 bytes), then positions (2 bytes each)
 --
--- Returns a state and, for each processed key, a digit. Of 'add': '1' (new) or '0' (seen);
--- of 'ask': '1' (maybe seen) or '0' (certainly not). In the state 'full' the caller adds a
--- layer, and sends the remaining keys again; after 'changed' it reads the head. A seen key
--- writes nothing, so it costs neither the replicas nor the log anything.
+-- Returns a digit for each processed key. Of 'add': '1' (new) or '0' (seen); of 'ask': '1'
+-- (maybe seen) or '0' (certainly not). Keys are left if the head is another one, or if the
+-- newest layer is full, which begins the next one: then the caller reads the head, and sends
+-- them again. A seen key writes nothing, so it costs neither the replicas nor the log anything.
 --
 -- The blocks are not among KEYS, because they follow from the batch. They have the hash tag
 -- of the head, so a Redis Cluster keeps them on the same node.
 
-local head, asking, made, count = KEYS[1], ARGV[1] == 'ask', ARGV[2], tonumber(ARGV[3])
+local head, asking = KEYS[1], ARGV[1] == 'ask'
+local layers = cjson.decode(ARGV[3])
+local count = #layers
 local counter = 'keys:' .. (count - 1)
-local found = redis.call('HMGET', head, 'made', 'layers', counter)
-if found[1] ~= made or tonumber(found[2]) ~= count then return {'changed', ''} end
+local found = redis.call('HMGET', head, 'header', 'layers', counter)
+if found[1] ~= ARGV[2] or (found[2] or '[]') ~= ARGV[3] then return '' end
 
-local batch, size = ARGV[4], tonumber(ARGV[5])
-local left, added = tonumber(ARGV[6]) - tonumber(found[3]), 0
 local BLOCK_BITS = 65344
-
-local layers = {}
-for number = 1, count do
-  layers[number] = {
-    blocks = tonumber(ARGV[2 * number + 5]),
-    hashes = tonumber(ARGV[2 * number + 6]),
-    prefix = head .. ':' .. made .. ':' .. (number - 1) .. ':',
-  }
+local prefix = head .. ':' .. cjson.decode(ARGV[2]).made .. ':'
+for number, shape in ipairs(layers) do
+  shape.hashes, shape.blocks = shape[3], shape[4]
+  shape.prefix = prefix .. number - 1 .. ':'
 end
-local newest = layers[count]
-local fields = '<I4' .. string.rep('H', newest.hashes)
+local newest = layers[count] or { 0, hashes = 0 }
+local left, added = newest[1] - (found[3] or 0), 0
 
 -- Whether all bits of a key are set in a layer. A position past the end of the block counts
 -- as set. A bit by itself costs less than many in one command, and a new key needs few.
@@ -78,21 +73,20 @@ local function mark(where)
   added = added + 1
 end
 
-local flags, state = {}, 'done'
-for offset = 1, #batch, size do
+local answers, batch = {}, ARGV[6]
+local fields = '<I4' .. string.rep('H', newest.hashes)
+for offset = 1, #batch, #batch / ARGV[5] do
   local where = {struct.unpack(fields, batch, offset)}
   local is_seen = seen(where)
-  if asking then
-    flags[#flags + 1] = is_seen and '1' or '0'
-  elseif is_seen then
-    flags[#flags + 1] = '0'
-  elseif added >= left then
-    break
-  else
+  if not asking and not is_seen then
+    if added >= left then
+      -- Begun before any key is added, for the same reason.
+      if added == 0 then redis.call('HSET', head, 'layers', ARGV[4], 'keys:' .. count, 0) end
+      break
+    end
     mark(where)
-    flags[#flags + 1] = '1'
   end
+  answers[#answers + 1] = is_seen == asking and '1' or '0'
 end
 if added > 1 then redis.call('HINCRBY', head, counter, added - 1) end
-if not asking and added >= left then state = 'full' end
-return {state, table.concat(flags)}
+return table.concat(answers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from contextlib import closing
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import (
@@ -15,8 +15,9 @@ from bloomdupe.errors import (
     StoreMismatchError,
 )
 from bloomdupe.filter import hashing
-from bloomdupe.filter.contents import RECORD, FilterInfo, counts_of, say_grown
+from bloomdupe.filter.contents import FilterInfo, say_grown
 from bloomdupe.filter.sizing import Geometry
+from bloomdupe.store.format import FORMAT, MAGIC, expect_format
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client, LuaScript
 
@@ -27,25 +28,23 @@ if TYPE_CHECKING:
 
     from bloomdupe.filter.parameters import Parameters
 
-FORMAT = 1
 MAX_BATCH = 1_000
 """Keys per script, which blocks Redis for some tens of milliseconds at most."""
-KEYS, HEAD = (LuaScript(name, "bloomdupe.filter") for name in ("keys", "head"))
+KEYS, CLEAR = (LuaScript(name, "bloomdupe.filter") for name in ("keys", "clear"))
 
 
 class Head:
     """The head of a filter, a hash of Redis at ``bloomdupe:{NAME}``.
 
-    ``format``   1; other formats are refused
-    ``header``   parameters, secret key and identity, as JSON
-    ``made``     8 hex digits drawn when the filter is made or cleared
-    ``layers``   number of layers
-    ``layer:N``  :class:`~bloomdupe.filter.sizing.Geometry` of a layer, as JSON
-    ``keys:N``   keys added to it
+    ``header``  parameters, secret key and identity, as JSON; and ``made``, 8 hex digits
+                drawn when the filter is made or cleared
+    ``layers``  :class:`~bloomdupe.filter.sizing.Geometry` of each layer, as JSON;
+                missing before the first key
+    ``keys:N``  keys added to layer N
 
-    A block is a string of 8,168 bytes at ``bloomdupe:{NAME}:MADE:LAYER:BLOCK``, with
-    the same bytes as in an LMDB store. Its name contains ``made`` so that the remains
-    of an earlier filter are never taken for ours.
+    A block is a string of 8,168 bytes at ``bloomdupe:{NAME}:MADE:LAYER:BLOCK``; its
+    bits are in the order of Redis. Its name contains ``made`` so that the remains of an
+    earlier filter are never taken for ours.
 
     It is opened as a store is, see :class:`~bloomdupe.store.store.StorePlace`. It is as
     it was read last; other processes change it.
@@ -57,7 +56,8 @@ class Head:
         self.shown = client.address.shown
         self.key = client.address.head.encode()
         self.header: dict[str, Any] = {}
-        self.made = ""
+        self.texts = b"", b""
+        """Header and layers as they stand in Redis."""
         self.counts: list[tuple[Geometry, int]] = []
         """Shape and number of keys of each layer, oldest first."""
         if fields := client.ask("HGETALL", self.key):
@@ -75,51 +75,37 @@ class Head:
                 " without its data; restore them, or open the filter anew to begin an"
                 " empty one"
             )
-        if b"format" not in fields or b"header" not in fields:
+        if b"header" not in fields:
             raise self.client.foreign()
-        if fields[b"format"] != b"%d" % FORMAT:
-            raise StoreMismatchError(
-                f"{shown} has format {fields[b'format'].decode()}, this version of"
-                f" bloomdupe reads format {FORMAT}; use the version that wrote it"
-            )
+        texts = fields[b"header"], fields.get(b"layers", b"[]")
         try:
+            header, layers = map(json.loads, texts)
+            del header["made"]
             counts = [
-                (
-                    Geometry(**json.loads(fields[b"layer:%d" % number])),
-                    int(fields[b"keys:%d" % number]),
-                )
-                for number in range(int(fields[b"layers"]))
+                (Geometry(*shape), int(fields[b"keys:%d" % number]))
+                for number, shape in enumerate(layers)
             ]
-            header, made = json.loads(fields[b"header"]), fields[b"made"].decode()
         except (KeyError, ValueError, TypeError) as error:
             raise StoreDamagedError(
                 f"{shown}: the head of the filter is not as it was written ({error!r});"
                 " restore the data of Redis from a backup"
             ) from error
+        expect_format(shown, header)
         if self.header not in ({}, header):
             raise StoreMismatchError(
                 f"{shown}: another filter has been made under this name since this one"
                 " was opened; open it again"
             )
-        self.header, self.made, self.counts = header, made, counts
+        if 1 <= len(self.counts) < len(counts):
+            say_grown(header["fpp"], counts)
+        self.header, self.texts, self.counts = header, texts, counts
 
-    def change(
-        self, verb: str, made: str, number: int, shape: Geometry, *words: str | int
-    ) -> bool:
-        """Begin a layer, which is the newest then; see ``head.lua`` for the verb.
-
-        Nothing happens if another process has changed the head meanwhile. Returns
-        whether it was done; the head is as it is now.
-        """
-        layer = (f"layer:{number}", json.dumps(shape._asdict()), f"keys:{number}", 0)
-        done, found = self.client.run(
-            HEAD,
-            (self.key,),
-            *(self.made, len(self.counts), verb),
-            *("made", made, "layers", number + 1, *layer, *words),
-        )
-        self._take(dict(zip(found[::2], found[1::2], strict=True)))
-        return bool(done)
+    def clear(self) -> None:
+        """Begin again without keys, for all processes."""
+        header = _header(self.header)
+        while not self.client.run(CLEAR, (self.key,), self.texts[0], header):
+            self.refresh()
+        self.refresh()
 
     # As the place of a store
 
@@ -134,10 +120,9 @@ class Head:
 
     def create(self, records: dict[str, dict[str, Any]]) -> Head:
         """Make the filter, unless another process is quicker."""
-        ((shape, _),) = counts_of(records[RECORD])
-        header = json.dumps(records["store"])
-        made = secrets.token_hex(4)
-        self.change("", made, 0, shape, "format", FORMAT, "header", header)
+        header = _header({"magic": MAGIC, "format": FORMAT, **records["store"]})
+        self.client.ask("HSETNX", self.key, "header", header)
+        self.refresh()
         return self
 
     def room(self) -> tuple[int, str]:
@@ -214,31 +199,17 @@ class RedisFilter:
         while left := list(islice(some, MAX_BATCH)):
             while left:
                 shapes = [shape for shape, _ in head.counts]
-                batch, size = self._batch(left, shapes[-1].hashes)
-                state, answers = head.client.run(
-                    KEYS,
-                    (head.key,),
-                    *(verb, head.made, len(shapes), batch, size, shapes[-1].capacity),
-                    *chain.from_iterable((one.blocks, one.hashes) for one in shapes),
-                )
-                if state == b"full":
-                    self._grow(len(shapes))
-                elif state == b"changed":
-                    head.refresh()
+                batch = self._batch(left, shapes[-1].hashes if shapes else 0)
+                grown = json.dumps([*shapes, self.parameters.geometry(len(shapes))])
+                arguments = (verb, *head.texts, grown, len(left), batch)
+                answers = head.client.run(KEYS, (head.key,), *arguments)
                 yield from (answer == ord("1") for answer in answers)
                 left = left[len(answers) :]
+                if left:
+                    head.refresh()
 
-    def _grow(self, number: int) -> None:
-        """Add a layer, unless another process has just done so."""
-        head, shape = self._head, self.parameters.geometry(number)
-        if head.change("", head.made, number, shape):
-            say_grown(self.parameters, head.counts)
-
-    def _batch(self, keys: Sequence[bytes | str], hashes: int) -> tuple[bytes, int]:
-        """Return the records of keys for the scripts, and the bytes of a record.
-
-        A record is the block hash, 4 bytes, and the fields of the digests.
-        """
+    def _batch(self, keys: Sequence[bytes | str], hashes: int) -> bytes:
+        """Return a record of each key: its block hash, 4 bytes, and its digests."""
         secret = self.parameters.key
         records = []
         for key in keys:
@@ -246,13 +217,7 @@ class RedisFilter:
             first = hashing.digest(secret + text)
             records.append(hashing.block_hash(first).to_bytes(4, "little"))
             records.append(hashing.chain(first, hashes))
-        batch = b"".join(records)
-        size = len(batch) // len(keys)
-        # Redis counts the bits of a byte from the highest, the blocks from the lowest:
-        # bit 0 of a block is bit 7 for Redis. One operation flips all positions.
-        flip = (bytes(4) + b"\7\0" * ((size - 4) // 2)) * len(keys)
-        flipped = int.from_bytes(batch, "little") ^ int.from_bytes(flip, "little")
-        return flipped.to_bytes(len(batch), "little"), size
+        return b"".join(records)
 
     def _opened(self, *, to_change: bool = False) -> Head:
         if self._closed:
@@ -263,9 +228,7 @@ class RedisFilter:
 
     def clear(self) -> None:
         """Forget all keys, for all processes; parameters and secret key stay."""
-        head, shape = self._opened(to_change=True), self.parameters.geometry(0)
-        while not head.change("clear", secrets.token_hex(4), 0, shape):
-            pass
+        self._opened(to_change=True).clear()
 
     def __len__(self) -> int:
         """Count the keys that were new when added."""
@@ -284,6 +247,11 @@ class RedisFilter:
         head = self._opened()
         head.refresh()
         return FilterInfo.of(head.shown, self.parameters, [head.counts])
+
+
+def _header(header: dict[str, Any]) -> str:
+    """Return a header with another ``made``, as JSON."""
+    return json.dumps({**header, "made": secrets.token_hex(4)})
 
 
 def connected(url: str, *, exact: bool) -> closing[Client]:

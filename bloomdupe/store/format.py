@@ -80,10 +80,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgpack  # type: ignore[import-untyped]
 from mmh3 import mmh3_x64_128_digest, mmh3_x64_128_uintdigest
 
-from bloomdupe.errors import StoreDamagedError
+from bloomdupe.errors import StoreDamagedError, StoreMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from typing_extensions import Buffer
 
@@ -275,6 +275,17 @@ def meta_records(records: dict[str, dict[str, Any]]) -> dict[bytes, bytes]:
 def sum_of(value: Buffer) -> int:
     """Return the sum at the head of a value, as a number."""
     return int.from_bytes(memoryview(value)[:CHECKSUM_BYTES], "little")
+
+
+def expect_format(shown: Path | str, header: Mapping[str, Any]) -> None:
+    """Refuse a store of another format."""
+    found = header.get("format")
+    if str(found) != str(FORMAT):
+        raise StoreMismatchError(
+            f"{shown} has format {found}, this version of bloomdupe reads"
+            f" format {FORMAT}; use the version that wrote it"
+            f" ({header.get('written_by', 'unknown')})"
+        )
 
 
 def damaged(file: str, what: str) -> StoreDamagedError:

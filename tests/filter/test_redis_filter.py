@@ -1,4 +1,4 @@
-"""The filter on Redis beside the one on LMDB: same verbs, same answers, same bytes.
+"""The filter on Redis beside the one on LMDB: same verbs, same answers, same bits.
 
 The contract of all filters is tested in ``tests/filter/test_bloom.py``.
 """
@@ -44,11 +44,11 @@ def bytes_of(seen: BloomFilter) -> dict[tuple[int, int], bytes]:
     }
 
 
-# The same bytes
+# The same bits
 
 
 @pytest.mark.parametrize("fpp", repeated([1e-6, 0.5, 1e-2, 1e-12], by_default=2))
-def test_the_same_bytes_as_on_lmdb(
+def test_the_same_bits_as_on_lmdb(
     server: RedisServer, name: str, tmp_path: Path, fpp: float
 ) -> None:
     """With one position a key, some lie past the end of a block, where all is set."""

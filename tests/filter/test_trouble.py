@@ -71,7 +71,10 @@ def test_a_url_that_cannot_be_used(url: str, message: str) -> None:
 
 # Another filter than the one asked for
 
-OTHER_HASH = json.dumps({"hash": "md5", "written_by": "another version"})
+OTHER_FORMAT = json.dumps({"format": 1, "made": ""})
+OTHER_HASH = json.dumps(
+    {"format": 2, "made": "", "hash": "md5", "written_by": "another version"}
+)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +104,8 @@ def test_other_parameters_are_refused(
     ("command", "error", "message"),
     [
         (("SET", "HEAD", "x"), StoreMismatchError, "something else than a filter"),
-        (("HSET", "HEAD", "format", "2"), StoreMismatchError, "has format 2"),
-        (("HSET", "HEAD", "layer:0", "{"), StoreDamagedError, "not as it was written"),
+        (("HSET", "HEAD", "header", OTHER_FORMAT), StoreMismatchError, "has format 1"),
+        (("HSET", "HEAD", "layers", "{"), StoreDamagedError, "not as it was written"),
         (("HSET", "HEAD", "header", OTHER_HASH), StoreMismatchError, "hash = 'md5'"),
     ],
 )

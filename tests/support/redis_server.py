@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import redis
+from bitarray import bitarray
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -153,11 +154,12 @@ class RedisServer:
 
 
 def blocks(client: redis.Redis, name: str) -> dict[tuple[int, int], bytes]:
-    """Return the blocks of a filter by layer and number, as Redis has them."""
+    """Return the blocks of a filter by layer and number, with the first bit first."""
     found = {}
     for key in client.scan_iter(f"bloomdupe:{{{name}}}:*:*:*"):
         layer, number = key.split(b":")[-2:]
         value = client.get(key)
         assert isinstance(value, bytes)
-        found[int(layer), int(number)] = value
+        bits = bitarray(buffer=value, endian="big")
+        found[int(layer), int(number)] = bitarray(bits, endian="little").tobytes()
     return found

@@ -22,7 +22,7 @@ from bloomdupe.errors import (
     StoreMismatchError,
 )
 from bloomdupe.store import files
-from bloomdupe.store.format import FORMAT, MAGIC, damaged
+from bloomdupe.store.format import MAGIC, damaged, expect_format
 from bloomdupe.store.lmdb import open_data
 from bloomdupe.store.lmdb.checked_reading import CheckReport
 from bloomdupe.store.progress import reported
@@ -122,12 +122,7 @@ def check_format(path: Path, header: dict[str, Any] | None) -> dict[str, Any]:
         raise StoreMismatchError(
             f"{path / files.DATA} has no bloomdupe header; name another place"
         )
-    if header["format"] != FORMAT:
-        raise StoreMismatchError(
-            f"{path} has format {header['format']}, this version of"
-            f" bloomdupe reads format {FORMAT}; use the version that wrote it"
-            f" ({header.get('written_by', 'unknown')})"
-        )
+    expect_format(path, header)
     return header
 
 

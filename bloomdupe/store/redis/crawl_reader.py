@@ -8,8 +8,15 @@ from collections import Counter
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.errors import StoreDamagedError, StoreError, StoreMismatchError
-from bloomdupe.store.format import COOKIES, DELAYED, FORMAT, MAGIC, QUEUE, TABLES
+from bloomdupe.errors import StoreDamagedError, StoreError
+from bloomdupe.store.format import (
+    COOKIES,
+    DELAYED,
+    MAGIC,
+    QUEUE,
+    TABLES,
+    expect_format,
+)
 from bloomdupe.store.redis.client import LuaScript
 
 if TYPE_CHECKING:
@@ -135,14 +142,9 @@ class CrawlOnRedis:
         """Return the fields of a head, unless they are refused."""
         if not head:
             return head
-        shown = self.client.address.shown
         if head.get("magic") != MAGIC:
             raise self.client.foreign()
-        if head["format"] != str(FORMAT):
-            raise StoreMismatchError(
-                f"{shown} has format {head['format']}, this version of bloomdupe reads"
-                f" format {FORMAT}; use the version that wrote it"
-            )
+        expect_format(self.client.address.shown, head)
         if head["begun"] != head["ended"]:
             raise self.torn()
         return head
