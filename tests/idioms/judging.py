@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from crawls import IdiomCrawl, Outputs, Stop, finished, last_checkpoints, went_well
-from stock import Model, of_scrapy
+from stock import Model, ask_scrapy
 from support.crawl import Run
 from support.engines import DISK, Memory
 from support.judge import SHOWN, compare_visits, differences
@@ -127,7 +127,7 @@ def run_to_end(crawl: IdiomCrawl) -> list[str]:
 def expected(idiom: Idiom) -> Model:
     """Return the result of stock Scrapy; crawl where Scrapy cannot know everything."""
     if idiom.items is None and idiom.says is None:
-        return of_scrapy(idiom)
+        return ask_scrapy(idiom)
     return undisturbed(idiom)
 
 
@@ -137,7 +137,7 @@ def undisturbed(idiom: Idiom) -> Model:
     Stock Scrapy says which result a crawl must have, or the table where it cannot know.
     """
     if idiom.items is None:
-        items = of_scrapy(idiom).items
+        items = ask_scrapy(idiom).items
     else:
         items = Counter(json.dumps({"page": page}) for page in idiom.items)
     with IdiomCrawl(idiom) as crawl:

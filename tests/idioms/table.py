@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Class = TypeVar("Class", bound=type[Spider])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Idiom:
     """A spider, the way it is run, and the exceptions for it."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from crawls import Stop
 from judging import expected, stopped, undisturbed
-from stock import Model, ask_scrapy, of_scrapy
+from stock import Model
 from support.engines import Redis
 from support.redis_server import RedisServer
 from support.repetition import slow_tests_run
@@ -62,8 +62,6 @@ def test_a_stopped_idiom_has_the_result_of_scrapy(idiom: Idiom) -> None:
 @pytest.mark.slow
 @every_idiom
 def test_undisturbed_the_items_are_those_of_scrapy(idiom: Idiom) -> None:
-    if idiom.items is None:
-        assert of_scrapy(idiom) == ask_scrapy(idiom)
     model = undisturbed(idiom)
     assert model.items
     assert model.complaints == []

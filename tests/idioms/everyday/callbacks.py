@@ -43,17 +43,27 @@ class AsyncGenerator(Tree):
         yield item(response, "after")
 
 
+@dataclass
+class Note:
+    """An object that bloomdupe can take apart and put together."""
+
+    text: str
+
+
 @idiom()
-class CbKwargs(scrapy.Spider):
-    """Data passed on in cb_kwargs and meta."""
+class PassedOn(scrapy.Spider):
+    """Data passed on in cb_kwargs and meta, in a chain; some of it in a dataclass."""
 
     start_urls = [SITE + "/chain/0"]
 
     def parse(self, response: Response, depth: int = 0) -> Iterator[Any]:
-        yield item(response, f"{depth} {response.meta.get('path', [])}")
+        note = response.meta.get("note", Note(""))
         path = [*response.meta.get("path", []), depth]
+        yield item(response, f"{path} {note.text}")
         yield from response.follow_all(
-            css="a", cb_kwargs={"depth": depth + 1}, meta={"path": path[-3:]}
+            css="a",
+            cb_kwargs={"depth": depth + 1},
+            meta={"path": path[-3:], "note": Note(f"{note.text}+")},
         )
 
 
@@ -206,23 +216,3 @@ class ObjectMeta(scrapy.Spider):
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response)
         yield from response.follow_all(css="a", meta={"note": Remark("for nobody")})
-
-
-@dataclass
-class Note:
-    """An object that bloomdupe can take apart and put together."""
-
-    text: str
-
-
-@idiom()
-class DataclassMeta(scrapy.Spider):
-    """A dataclass in meta, in a chain; its text goes on into the items."""
-
-    start_urls = [SITE + "/chain/0"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        note = response.meta.get("note", Note(""))
-        yield item(response, note.text)
-        more = Note(f"{note.text}+")
-        yield from response.follow_all(css="a", meta={"note": more})

@@ -84,7 +84,7 @@ class CustomSettings(Tree):
         "FEEDS": feeds("own/items.*", fields=["page"]),
         "DEPTH_LIMIT": 2,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 2,
-        "ITEM_PIPELINES": {"everyday.pipelines.Wait": 1, "recorder.Recorder": 1000},
+        "ITEM_PIPELINES": {"everyday.pipelines.OldStyle": 1, "recorder.Recorder": 1000},
     }
 
 

@@ -15,7 +15,7 @@ from table import idiom
 
 @idiom(settings={"COOKIES_ENABLED": False})
 class Forms(scrapy.Spider):
-    """FormRequest with the hidden token of each form, without cookies."""
+    """FormRequest with the token of each form, then JsonRequests, without cookies."""
 
     start_urls = [f"{SITE}/form/{number}" for number in range(8)]
 
@@ -25,25 +25,16 @@ class Forms(scrapy.Spider):
         echo = response.urljoin("/echo")
         yield FormRequest(echo, formdata=data, callback=self.parse_answer)
 
-    def parse_answer(self, response: Any) -> Iterator[Any]:
-        yield item(response, response.json()["body"])
-
-
-@idiom()
-class Json(scrapy.Spider):
-    """JsonRequest for the pages of an interface, until it says that it was all."""
-
-    async def start(self) -> AsyncIterator[Any]:
-        yield self.page(0)
-
-    def page(self, number: int) -> JsonRequest:
-        data = {"page": number, "query": {"sort": ["name"]}}
-        return JsonRequest(SITE + "/echo", data=data, cb_kwargs={"number": number})
-
-    def parse(self, response: Any, number: int) -> Iterator[Any]:
-        yield item(response, response.json()["body"])
-        if number < 10:
-            yield self.page(number + 1)
+    def parse_answer(self, response: Any, number: int = 0) -> Iterator[Any]:
+        said = response.json()["body"]
+        yield item(response, said)
+        if number < 3:
+            yield JsonRequest(
+                SITE + "/echo",
+                data={"page": number, "query": {"before": [said]}},
+                callback=self.parse_answer,
+                cb_kwargs={"number": number + 1},
+            )
 
 
 @idiom(moments=("logged in",))

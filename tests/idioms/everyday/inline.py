@@ -28,19 +28,9 @@ class InlineTree(Tree):
         return await download(self.crawler, scrapy.Request(f"{SITE}/{path}"))
 
 
-@idiom(asks=1)
-class Inline(InlineTree):
-    """A page of details for each page of a tree, in the same item."""
-
-    async def part(self, number: int) -> object:
-        return len((await self.download(f"detail/{number}")).text)
-
-
 @idiom(asks=3)
 class InlineGathered(InlineTree):
-    """Several at a time."""
-
-    start_urls = [SITE + "/chain/0"]
+    """Several pages of details for each page of a tree, at a time."""
 
     async def part(self, number: int) -> object:
         paths = [f"detail/{number}{n}" for n in range(3)]

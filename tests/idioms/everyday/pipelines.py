@@ -30,23 +30,6 @@ class Tree(common.Tree):
         yield item(response, "two")
 
 
-class Wait:
-    async def process_item(self, item: Any, *_: Any) -> Any:
-        await pause(0.03 if item["part"] == "one" else 0.002)
-        return item
-
-
-class Add:
-    def process_item(self, item: Any, *_: Any) -> Any:
-        item["part"] += f" of {len(item['page'])}"
-        return item
-
-
-@idiom(item_pipelines={Add: 100, Wait: 200})
-class Adds(Tree):
-    """A pipeline that adds to a field, before a pipeline that waits."""
-
-
 class Fetch(OfCrawler):
     async def process_item(self, item: Any, *_: Any) -> Any:
         url = f"{SITE}/detail{item['page']}?{item['part']}"
@@ -91,8 +74,10 @@ class PageItem(scrapy.Item):
 
 
 class SaysSeen:
+    """Changes items, and waits longer for the first of a page."""
+
     async def process_item(self, item: Any, *_: Any) -> Any:
-        await pause(0.002)
+        await pause(0.03 if isinstance(item, Page) else 0.002)
         adapter = ItemAdapter(item)
         adapter["part"] = f"{adapter.get('part')} seen"
         return item
@@ -110,6 +95,7 @@ class Kinds(Tree):
         loader.add_css("part", "p::text")
         yield loader.load_item()
         yield from response.follow_all(css="a")
+        yield item(response, "dictionary")
 
 
 # Media

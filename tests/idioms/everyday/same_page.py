@@ -1,4 +1,4 @@
-"""The same page more than once: children with dont_filter, polling, POST, retries."""
+"""The same page more than once: polling, POST, retries."""
 
 from __future__ import annotations
 
@@ -11,52 +11,6 @@ from scrapy.http import FormRequest, Response
 from support.counters import PerRun
 from support.stops import moment
 from table import idiom
-
-
-@idiom(moments=("child done",), asks=1)
-class DetailChild(Pages):
-    """A child with dont_filter that is done while its parent still works."""
-
-    done = PerRun(False)
-    when = "child done"
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        yield response.follow("/detail/1", self.child, dont_filter=True)
-        await moment(self, self.when, lambda: self.done)
-        yield item(response)
-
-    def child(self, response: Response) -> Any:
-        yield item(response)
-        self.done = True
-
-
-@idiom(moments=("grandchild done",), asks=2)
-class Grandchild(DetailChild):
-    """A child with dont_filter has a child of its own, and both parents work on."""
-
-    when = "grandchild done"
-
-    async def child(self, response: Response) -> AsyncIterator[Any]:
-        yield response.follow("/detail/2", self.grandchild, dont_filter=True)
-        await moment(self, self.when, lambda: self.done)
-        yield item(response)
-
-    def grandchild(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        self.done = True
-
-
-@idiom(repeats=3)
-class Poll(scrapy.Spider):
-    """The same page, asked for with dont_filter until it is ready."""
-
-    start_urls = [f"{SITE}/poll/{number}" for number in range(8)]
-
-    def parse(self, response: Any) -> Iterator[Any]:
-        if response.json()["ready"]:
-            yield item(response)
-        else:
-            yield response.request.replace(dont_filter=True)
 
 
 @idiom(moments=("ready",), repeats=3)

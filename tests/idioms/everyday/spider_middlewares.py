@@ -12,11 +12,18 @@ from support.stops import pause
 from table import idiom
 
 
-class Both:
-    """A middleware with the same outputs, asynchronous or not."""
+class Changes:
+    """Has the same outputs, asynchronous or not."""
 
     def outputs(self, response: Response, output: Any) -> list[Any]:
-        raise NotImplementedError
+        if isinstance(output, scrapy.Request):
+            other = output.replace(url=output.url + "?session=1")
+            return [] if output.url.endswith("7") else [other]
+        path = path_of(response.url)
+        if path.startswith("/detail"):
+            return [output]
+        more = [{**output, "part": "added"}, scrapy.Request(f"{SITE}/detail{path}")]
+        return [] if path.startswith("/5") else [output, *more]
 
     def process_spider_output(
         self, response: Response, result: Any, **_: Any
@@ -32,42 +39,9 @@ class Both:
                 yield mine
 
 
-class Add(Both):
-    def outputs(self, response: Response, output: Any) -> list[Any]:
-        if isinstance(output, scrapy.Request) or "/detail" in response.url:
-            return [output]
-        url = SITE + "/detail" + path_of(response.url)
-        return [output, {**output, "part": "added"}, scrapy.Request(url)]
-
-
-@idiom(spider_middlewares={Add: 100})
-class MiddlewareAdds(Tree):
-    """A spider middleware that adds an item and a request to each item."""
-
-
-class TakeAway(Both):
-    def outputs(self, response: Response, output: Any) -> list[Any]:
-        if isinstance(output, scrapy.Request):
-            return [] if output.url.endswith("7") else [output]
-        return [] if response.url.endswith("5") else [output]
-
-
-@idiom(spider_middlewares={TakeAway: 100})
-class MiddlewareTakesAway(Tree):
-    """A spider middleware that takes away items and requests."""
-
-
-class Replace(Both):
-    def outputs(self, response: Response, output: Any) -> list[Any]:
-        del response
-        if isinstance(output, scrapy.Request):
-            return [output.replace(url=output.url + "?session=1")]
-        return [output]
-
-
-@idiom(spider_middlewares={Replace: 100})
-class MiddlewareReplaces(Tree):
-    """A spider middleware that puts another request in the place of each."""
+@idiom(spider_middlewares={Changes: 100})
+class MiddlewareChanges(Tree):
+    """A spider middleware that adds, takes away and replaces items and requests."""
 
 
 class Starts:
@@ -123,10 +97,8 @@ class MiddlewareRefuses(Tree):
         yield {"page": "failure", "part": str(failure.value)}
 
 
-class FilterAsync(Both):
-    """One that waits; the spider calls only its asynchronous method."""
-
-    async def process_spider_output_async(
+class Counts:
+    async def process_spider_output(
         self, response: Response, result: Any, **_: Any
     ) -> AsyncIterator[Any]:
         number = 0
@@ -138,7 +110,7 @@ class FilterAsync(Both):
         yield item(response, f"{number} outputs")
 
 
-@idiom(spider_middlewares={FilterAsync: 950})
+@idiom(spider_middlewares={Counts: 950})
 class MiddlewareCounts(Tree):
     """A spider middleware next to the spider that waits between the outputs."""
 

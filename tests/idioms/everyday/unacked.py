@@ -68,9 +68,13 @@ class RandomValues(Family):
 
 @idiom(moments=("grandchildren done",), asks=DETAILS + DETAILS**2)
 class RandomTree(Family):
-    """Each child has children of its own, all in any order, between pauses."""
+    """Each child has children of its own, all in any order; all of them work on."""
+
+    begun = PerRun(False)
+    """Whether the page is in this run, and so are all of its children."""
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
+        self.begun = True
         for number in any_order():
             yield response.follow(
                 f"/chain/{number}",
@@ -79,7 +83,7 @@ class RandomTree(Family):
                 meta={"token": at_random()},
             )
             await pause(0.01)
-        await moment(self, "grandchildren done", lambda: self.done == DETAILS**2)
+        await self.grandchildren()
         yield item(response)
 
     async def middle(self, response: Response) -> AsyncIterator[Any]:
@@ -88,6 +92,12 @@ class RandomTree(Family):
         for number in any_order():
             yield self.child_of(response, first + number)
             await pause(0.005)
+        if self.begun:
+            await self.grandchildren()
+        yield item(response, "after its children")
+
+    async def grandchildren(self) -> None:
+        await moment(self, "grandchildren done", lambda: self.done == DETAILS**2)
 
 
 @idiom(moments=("first",), asks=2)
