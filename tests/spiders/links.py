@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from functools import partial
 from typing import Any
 
 from scrapy import Request, Spider
@@ -16,18 +15,11 @@ from scrapy.utils.request import fingerprint
 from support.components import OfCrawler
 
 from bloomdupe import LinkFilter, new_links
+from spiders.follow import Follow
 
 
 def hrefs(response: Response) -> list[str]:
     return response.css("a::attr(href)").getall()
-
-
-class Follow(Spider):
-    name = "follow"
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        for href in hrefs(response):
-            yield response.follow(href)
 
 
 class Offsite(Follow):
@@ -84,14 +76,6 @@ class Headers(Spider):
         for href in hrefs(response):
             for language in ("de", "en"):
                 yield response.follow(href, headers={"X-Language": language})
-
-
-class Unstorable(Spider):
-    name = "unstorable"
-
-    def parse(self, response: Response, _: object = None) -> Iterator[Any]:
-        for href in hrefs(response):
-            yield response.follow(href, callback=partial(self.parse, _=response))
 
 
 class LanguageFingerprinter:
