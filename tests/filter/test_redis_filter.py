@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.redis_server import RedisServer, blocks
 from support.repetition import repeated
 
 from bloomdupe import BloomFilter
-from bloomdupe.errors import (
-    StoreError,
-)
-from bloomdupe.filter.redis_filter import RedisFilter
+from bloomdupe.errors import StoreError
 
 KEY = bytes(16)
 BLOCK_BYTES = 8168
@@ -25,13 +21,6 @@ BLOCK_BYTES = 8168
 
 def keys(count: int, prefix: str = "in") -> Iterator[str]:
     return (f"https://{prefix}.example/{number}" for number in range(count))
-
-
-def opened(url: str, *parameters: Any, **options: Any) -> RedisFilter:
-    """Open by the face of the package, as users do."""
-    found: Any = BloomFilter.open(url, *parameters, **options)
-    assert isinstance(found, RedisFilter)
-    return found
 
 
 def bytes_of(seen: BloomFilter) -> dict[tuple[int, int], bytes]:
@@ -54,7 +43,7 @@ def test_the_same_bits_as_on_lmdb(
     """With one position a key, some lie past the end of a block, where all is set."""
     added = [f"{number % 7_000}" for number in range(9_000)]
     with (
-        opened(server.url(name), 1_500, fpp, key=KEY) as shared,
+        BloomFilter.open(server.url(name), 1_500, fpp, key=KEY) as shared,
         BloomFilter.open(tmp_path / "seen", 1_500, fpp, key=KEY) as local,
         server.client() as judge,
     ):
@@ -73,7 +62,11 @@ def test_the_same_bits_as_on_lmdb(
 
 def test_clear_forgets_for_all_clients(server: RedisServer, name: str) -> None:
     url = server.url(name)
-    with opened(url, 100) as one, opened(url) as two, server.client() as judge:
+    with (
+        BloomFilter.open(url, 100) as one,
+        BloomFilter.open(url) as two,
+        server.client() as judge,
+    ):
         one.update(keys(500))
         assert len(two.info().layers) == 3
         two.clear()
@@ -90,7 +83,10 @@ def test_clear_forgets_for_all_clients(server: RedisServer, name: str) -> None:
 
 
 def test_readonly_adds_nothing(url: str) -> None:
-    with opened(url, 100) as seen, opened(url, readonly=True) as reader:
+    with (
+        BloomFilter.open(url, 100) as seen,
+        BloomFilter.open(url, readonly=True) as reader,
+    ):
         seen.add("a")
         assert "a" in reader
         uses = (lambda: reader.add("b"), reader.clear)
