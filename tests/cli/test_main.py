@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.jobs import PROJECT, Verb, as_project, call
+from support.jobs import PROJECT, Verb, as_project, run_script
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli.main import VERBS
@@ -120,13 +120,13 @@ def test_a_missing_store_is_an_error(verb: Verb, tmp_path: Path) -> None:
 def test_the_scrapy_command_knows_the_jobdir(job: Path, tmp_path: Path) -> None:
     shutil.copy(REPOSITORY / "scrapy.cfg", tmp_path)
     (tmp_path / "crawler").symlink_to(REPOSITORY / "crawler")
-    words = ("bloomdupe", "info")
-    done = call(*words, str(job), "--json", cwd=tmp_path, script="scrapy")
+    words = ("scrapy", "bloomdupe", "info")
+    done = run_script(tmp_path, *words, job, "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["capacity"] == 2000
-    shown = call(cwd=tmp_path, script="scrapy").stdout
+    shown = run_script(tmp_path, "scrapy").stdout
     assert "look after the stores of crawls" in shown
-    done = call(*words, "nowhere", cwd=tmp_path, script="scrapy")
+    done = run_script(tmp_path, *words, "nowhere")
     assert done.returncode == 1
     assert "nowhere: there is no bloomdupe store" in done.stderr
 
@@ -137,7 +137,7 @@ def test_a_jobdir_for_each_spider_is_no_job(
     monkeypatch.chdir(tmp_path)
     as_project(f"{PROJECT}JOBDIR = '%(spider)s'\n")
     help_, *answers = (
-        call("bloomdupe", *words, cwd=tmp_path, script="scrapy")
+        run_script(tmp_path, "scrapy", "bloomdupe", *words)
         for words in (
             ("info", "--help"),
             ("info",),

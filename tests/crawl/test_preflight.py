@@ -71,7 +71,7 @@ class Project:
 
     def run(self, *command: str) -> Ended:
         environment = {"SITE": self.site.base, "DOMAINS": self.domains}
-        done = run_script(command, self.folder, b"", **environment)
+        done = run_script(self.folder, *command, **environment)
         self.site.until_quiet()
         return Ended(done.returncode, done.stdout + done.stderr)
 

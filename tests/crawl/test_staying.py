@@ -13,7 +13,7 @@ import pytest
 from spiders.staying import Stays
 from support.crawl import Crawl, Process
 from support.engines import on_both_engines
-from support.jobs import run as verb
+from support.jobs import Verb
 from support.judge import lines
 from support.redis_server import RedisServer
 from support.site import Pages, Site, links
@@ -38,13 +38,13 @@ def crawl(crawl: Crawl, feed: None) -> Crawl:  # noqa: ARG001 - it adds a feed
 
 @pytest.fixture
 def call(
-    crawl: Crawl, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    crawl: Crawl, verb: Verb, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., str]:
     """Return a function that calls a verb of the job in this process."""
 
     def called(name: str, *words: str, code: int = 0) -> str:
         monkeypatch.chdir(crawl.folder)
-        answer = verb(capsys, name, crawl.engine.job, *words)
+        answer = verb(name, crawl.engine.job, *words)
         assert answer.code == code, answer.err
         # A verb that takes long also says how far it is.
         return answer.out if "--json" in words else answer.out + answer.err

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from spiders.paused import paused_at
-from support.jobs import call
+from support.jobs import run_script
 from support.ports import kept_port
 from support.redis_server import RedisServer
 from support.shared_data import REPOSITORY
@@ -295,7 +295,7 @@ def test_every_stat_is_documented(clone: Path) -> None:
     for pages in (2, 100):
         limit = f"CLOSESPIDER_PAGECOUNT={pages}"
         crawl = ("crawl", "site", "-s", *settings, limit)
-        done = call(*crawl, cwd=clone, script="scrapy")
+        done = run_script(clone, "scrapy", *crawl)
         assert done.returncode == 0, done.stderr
     found = re.findall(r"'(bloomdupe/\w+)':", done.stderr)
     rows = rows_of(DOCS / "stats.md", r"`(bloomdupe/\w+)` \|")

@@ -17,7 +17,6 @@ from support.jobs import (
     described,
     make_job,
     restored,
-    sound,
     urls,
 )
 
@@ -63,7 +62,7 @@ def test_requests_scheduled_for_later_are_found_and_dropped(
     assert ", 2 delayed, " in verb("info", job).out
     assert verb("drop", job, "--slot", "b.example").out == "51 removed, 51 pending\n"
     assert verb("drop", job, "--pattern", "later").out == "1 removed, 50 pending\n"
-    assert sound(verb, job)
+    assert verb("verify", job).code == 0
     assert len(urls(verb, job)) == 50
 
 

@@ -13,7 +13,7 @@ import pytest
 from spiders.follow import Follow
 from spiders.states import Hang
 from support.crawl import Crawl
-from support.jobs import run as verb
+from support.jobs import Verb
 from support.report_page import Page
 from support.site import PAGES, Pages, Site
 
@@ -32,14 +32,12 @@ def pages() -> Pages:
 
 
 @pytest.fixture
-def shown(
-    crawl: Crawl, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> Callable[[], dict[str, str]]:
+def shown(crawl: Crawl, tmp_path: Path, verb: Verb) -> Callable[[], dict[str, str]]:
     """Return a function that looks at the state of the job now, on each screen."""
 
     def call(name: str, *words: str) -> str:
         job = "" if crawl.engine.collects else str(crawl.folder / "job")
-        answer = verb(capsys, name, job or crawl.engine.job, *words)
+        answer = verb(name, job or crawl.engine.job, *words)
         assert answer.code == 0, answer.err
         return answer.out
 

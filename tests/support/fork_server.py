@@ -89,7 +89,7 @@ def child(task: dict[str, Any]) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     log = os.open(task["log"], flags, 0o600)
     out = os.open(task["output"], flags, 0o600) if "output" in task else log
-    given = os.open(task.get("input", os.devnull), os.O_RDONLY)
+    given = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((given, 0), (out, 1), (log, 2)):
         os.dup2(source, target)
     sys.path.insert(0, task["folder"])

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -51,13 +50,6 @@ class Answer(NamedTuple):
 
 
 Verb: TypeAlias = Callable[..., Answer]
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> Answer:
-    """Run a verb in this process."""
-    code = cli.main([str(argument) for argument in arguments])
-    captured = capsys.readouterr()
-    return Answer(code, captured.out, captured.err)
 
 
 def idle_crawler(**settings: object) -> Crawler:
@@ -179,36 +171,21 @@ class Harm:
         return (Path.touch, (self.place,))
 
 
-def sound(verb: Verb, jobdir: Path) -> bool:
-    """Whether ``verify`` finds nothing wrong."""
-    return verb("verify", jobdir).code == 0
-
-
-def call(
-    *arguments: str, cwd: Path, given: bytes = b"", script: str = "bloomdupe"
-) -> subprocess.CompletedProcess[str]:
-    """Call the console script in a process of its own."""
-    program = Path(sys.executable).with_name(script)
-    return run_script([program, *arguments], cwd, given)
-
-
 def run_script(
-    command: Iterable[object], cwd: Path, given: bytes = b"", **environment: str
+    cwd: Path, *command: object, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a script in a fork of a process that has imported all."""
+    """Run a script, or ``scrapy``, in a fork of a process that has imported all."""
     words = [*map(str, command)]
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        (place / "input").write_bytes(given)
-        names = ("input", "output", "log")
+        outputs = {name: str(Path(folder, name)) for name in ("output", "log")}
         task = {
             "folder": str(cwd),
             "command": words,
             "environment": {**os.environ, **environment},
-            **{name: str(place / name) for name in names},
+            **outputs,
         }
         status, late = Child(task).end()
-        out, err = ((place / name).read_text("latin-1") for name in names[1:])
+        out, err = (Path(place).read_text("latin-1") for place in outputs.values())
     assert not late, err
     return subprocess.CompletedProcess(words, status, out, err)
 
@@ -220,7 +197,7 @@ LONG = "x" * 4_000
 def killed_after(commits: int, *arguments: object, cwd: Path) -> None:
     """Run a verb in a process that kills itself after so many commits."""
     stop = stopping("after commit", commits)
-    done = run_script([BLOOMDUPE, *arguments], cwd, **stop)
+    done = run_script(cwd, BLOOMDUPE, *arguments, **stop)
     assert done.returncode == -signal.SIGKILL, done
 
 
@@ -230,7 +207,13 @@ def verb(
 ) -> Verb:
     """Return a function that runs a verb, in a folder that is no project's."""
     monkeypatch.chdir(tmp_path)
-    return lambda *arguments: run(capsys, *arguments)
+
+    def run(*arguments: object) -> Answer:
+        code = cli.main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Answer(code, captured.out, captured.err)
+
+    return run
 
 
 def urls(verb: Verb, job: Path) -> list[str]:
