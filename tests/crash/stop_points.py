@@ -34,7 +34,7 @@ RAISED = (
 )
 KILLS = 2
 """Of a crawl on Redis."""
-AROUND, PASSED = ("before ", "after "), 60
+AROUND, PASSED = ("before ", "after "), 45
 """Points around each step of a commit, and how many of them a kill may leave."""
 IDLE_POINTS = 11
 """Of a run that finds its job finished."""

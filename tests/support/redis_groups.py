@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 NODES = 3
-SLOTS = 16_384
-"""Of a Cluster."""
 SERVICE = "crawls"
 DOWN_AFTER = 600_000
 """Milliseconds without an answer after which the sentinel promotes a replica: never.
@@ -54,27 +52,25 @@ class RedisCluster(RedisGroup):
     """Three servers with these ``options``, which share the slots of a Cluster."""
 
     def __init__(self, folder: Path, *options: str) -> None:
-        self._buses = [str(kept_port()) for _ in range(NODES)]
         self.nodes = [
             RedisServer(
                 folder / f"node{number}",
-                *("--cluster-enabled", "yes", "--cluster-port", bus),
+                *("--cluster-enabled", "yes", "--cluster-port", str(kept_port())),
                 *options,
                 port=kept_port(),
             )
-            for number, bus in enumerate(self._buses)
+            for number in range(NODES)
         ]
 
     def _join(self, stack: ExitStack) -> None:
         del stack
-        share = SLOTS // NODES + 1
-        for number, node in enumerate(self.nodes):
-            first, last = number * share, min(SLOTS, (number + 1) * share) - 1
-            with node.client() as client:
-                client.execute_command("CLUSTER ADDSLOTSRANGE", first, last)
-                known = ("127.0.0.1", self.nodes[0].port, self._buses[0])
-                client.execute_command("CLUSTER MEET", *known)
-        until(lambda: all(map(_is_whole, self.nodes)))
+        nodes = [f"127.0.0.1:{node.port}" for node in self.nodes]
+        program = needs_program("redis-cli", "redis-tools")
+        subprocess.run(
+            [program, "--cluster", "create", *nodes, "--cluster-yes"],
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
 
     def url(self, name: str) -> str:
         """Return the URL of a filter or a frontier."""
@@ -157,14 +153,6 @@ class RedisSentinel(RedisGroup):
         """Return the URL of a filter or a frontier; no server has the first port."""
         hosts = f"127.0.0.1:{kept_port()},127.0.0.1:{self._port}"
         return f"redis+sentinel://{hosts}/{SERVICE}/0#{name}"
-
-
-def _is_whole(node: RedisServer) -> bool:
-    """Whether a node knows who has which slots."""
-    with node.client() as client:
-        state = client.execute_command("CLUSTER INFO")
-    found = (state["cluster_state"], state["cluster_known_nodes"])
-    return bool(found == ("ok", str(NODES)))
 
 
 def _replicas_of(client: Any) -> int:
