@@ -11,6 +11,7 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -186,9 +187,9 @@ class Soak:
     def _keep_case(self, case: Case, bad: list[Outcome]) -> None:
         number = case.tally.fault.number
         place = self._keep / f"{number}-{case.seed}"
-        shutil.copytree(
-            case.folder, place, symlinks=True, dirs_exist_ok=True, ignore=_not_files
-        )
+        self._keep.mkdir(parents=True, exist_ok=True)
+        # Which can copy sockets and pipes, too.
+        subprocess.run(["cp", "-aT", case.folder, place], check=True)
         lines = [f"{number}, seed {case.seed}: {len(bad)} bad; files kept in {place}"]
         lines += [f"  {outcome.verdict}: {outcome.words}" for outcome in bad[:3]]
         lines += [
@@ -200,16 +201,6 @@ class Soak:
 
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
-
-
-def _not_files(folder: str, names: list[str]) -> list[str]:
-    """Leave out sockets, pipes and devices."""
-    paths = [Path(folder, name) for name in names]
-    return [
-        path.name
-        for path in paths
-        if not (path.is_file() or path.is_dir() or path.is_symlink())
-    ]
 
 
 def table(tallies: list[Tally]) -> str:
