@@ -104,15 +104,12 @@ class Site:
         self.pages = pages
         """May be replaced while it runs."""
         self.log: list[Visit] = []
-        self.most_at_once = 0
-        """Requests that were at the same time without answer."""
         self.waiting = 0
         """Requests that wait at the gate."""
         self._delay = delay
         self._changed = threading.Condition()
         self._asked: Counter[str] = Counter()
         self._taken = 0
-        self._in_progress = 0
         self._held: frozenset[str] | None = frozenset()
         self._left: int | None = None
         self._kill_at = 0
@@ -226,8 +223,6 @@ class Site:
                 **visit,
             )
             self.log.append(seen)
-            self._in_progress += 1
-            self.most_at_once = max(self.most_at_once, self._in_progress)
             if self._kill_at:
                 self._kill_at -= 1
                 if not self._kill_at:
@@ -244,10 +239,6 @@ class Site:
         time.sleep(self._delay)  # noqa: TID251 - slow on purpose
         dawdle()
         return seen
-
-    def leave(self) -> None:
-        with self._changed:
-            self._in_progress -= 1
 
     def _may_pass(self, path: str) -> bool:
         return self._held is not None and path not in self._held and self._left != 0
@@ -336,10 +327,7 @@ class _Handler(BaseHTTPRequestHandler):
             "body": self.rfile.read(size).decode("latin-1"),
             "headers": dict(self.headers),
         })  # fmt: skip
-        try:
-            self._send(site.answer_to(visit))
-        finally:
-            site.leave()
+        self._send(site.answer_to(visit))
 
     def _send(self, answer: Answer | None) -> None:
         if answer is None:

@@ -157,31 +157,21 @@ async def moment(
     spider: Spider,
     name: str,
     when: Callable[[], bool] = lambda: True,
-    *,
-    alone: bool = False,
 ) -> None:
     """Stop here, when a checkpoint holds all that has happened so far.
 
     Only in a run that is to be stopped here; any other goes on at once. ``when`` says
-    whether that has happened which is to be in the checkpoint. ``alone`` waits until no
-    other request is in flight: a callback has run to its end before its request has
-    ended. No request is sent from then on, or a quick crawl would be over before the
-    checkpoint.
+    whether that has happened which is to be in the checkpoint. No request is sent from
+    then on, or a quick crawl would be over before the checkpoint.
     """
     if not wanted(name):
         return
-    while not when() or (alone and in_flight(spider) > 1):
+    while not when():
         await pause(0.01)
     engine: Any = spider.crawler.engine
     engine.pause()
     await durable(spider)
     stop_at(name)
-
-
-def in_flight(spider: Spider) -> int:
-    """Return the number of requests that have not ended: with pipelines and all."""
-    engine: Any = spider.crawler.engine
-    return len(engine._slot.inprogress)
 
 
 async def durable(spider: Spider) -> None:
