@@ -6,6 +6,7 @@ import math
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
+from bloomdupe.errors import NotOwnerError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.sent_request import PARTITIONS
@@ -42,8 +43,9 @@ class HeldFrontier(Frontier):
     What is written besides requests goes to the *home*: the control partition, if it is
     here, else the first one.
 
-    Raises :class:`~bloomdupe.errors.NotOwnerError` from any call. Then call
-    :meth:`read_again`: everything in memory is out of date.
+    Raises :class:`~bloomdupe.errors.NotOwnerError` from any call but :meth:`join`. Then
+    call that until there are partitions, or :meth:`read_again`: everything in memory is
+    out of date.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class HeldFrontier(Frontier):
         """Whether a partition may be handed over when none of it is in flight."""
         self.more: Callable[[], int] = int
         """Counts the work of the control partition besides its requests."""
+        self._is_refused = False
         self._home: RedisStore | None = None
         self.rules: bytes | None = None
         """The rules of the crawl when this worker has begun to join it."""
@@ -231,16 +234,25 @@ class HeldFrontier(Frontier):
             self.give(number)
 
     def join(self) -> bool:
-        """Show that this worker is there; whether it has any partition.
+        """Show that this worker is there; whether it has any partition by now.
 
-        What was sent while none was here does not count.
+        Everything in memory is out of date if there are partitions already, or if this
+        was refused the last time. What was sent while none was here does not count.
         """
-        self._outbox.clear()
-        commit = self.begin([])
-        commit.send()
-        commit.done()
-        for call in self.sampling(lambda _: None):
-            call()
+        try:
+            if self.partitions or self._is_refused:
+                self.read_again()
+            else:
+                self._outbox.clear()
+                commit = self.begin([])
+                commit.send()
+                commit.done()
+                for call in self.sampling(lambda _: None):
+                    call()
+        except NotOwnerError:
+            self._is_refused = True
+            return False
+        self._is_refused = False
         return bool(self.partitions)
 
     def close(self, *, failed: bool) -> None:

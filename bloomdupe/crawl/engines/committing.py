@@ -20,6 +20,8 @@ SOON = 0.01
 """Seconds for the crawl between the parts of a checkpoint that is too much at once."""
 LONGEST_WAIT = 0.1
 """Seconds for which a checkpoint waits."""
+LONGEST_SILENCE = 1.0
+"""Seconds between two signs of life of a worker."""
 POLL = 0.002
 """Seconds until it looks again."""
 SKIPPED = 20

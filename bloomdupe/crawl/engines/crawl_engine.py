@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.crawl.added_requests import AddedRequests, add_request
 from bloomdupe.crawl.ending import Status
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, record_of
-from bloomdupe.crawl.engines.committing import POLL, Committing, Quiet
+from bloomdupe.crawl.engines.committing import LONGEST_SILENCE, POLL, Committing, Quiet
 from bloomdupe.crawl.in_flight.outcomes import Outcome, Outcomes
 from bloomdupe.crawl.in_flight.registry import stands_alone
 from bloomdupe.crawl.progress.rounds import FINISHED, Run
@@ -542,6 +542,8 @@ class CrawlEngine:
         try:
             if self._is_owner_again():
                 self.read_again()
+            else:
+                self._reading.set(LONGEST_SILENCE)
         except Exception as error:  # noqa: BLE001 - or nothing would go on
             self.session.stopping.fail(error, "Reading the store again")
 

@@ -15,11 +15,7 @@ from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.engines import crawl_job
 from bloomdupe.crawl.engines.crawl_job import by_settings
 from bloomdupe.crawl.progress.rounds import FINISHED
-from bloomdupe.errors import (
-    NotOwnerError,
-    SettingError,
-    StoreError,
-)
+from bloomdupe.errors import SettingError, StoreError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, held_against
@@ -114,14 +110,8 @@ def say_who(session: Session, held: HeldFrontier) -> None:
 
 
 async def _get_partition(session: Session, held: HeldFrontier) -> None:
-    since, reported = monotonic(), False
-    while True:
-        try:
-            if held.join():
-                return
-        except NotOwnerError:  # Redis has gone back
-            held.read_again()
-            say_who(session, held)
+    since, reported, token = monotonic(), False, held.owner.token
+    while not held.join():
         if not session.crawler.crawling:
             raise StoreError("the crawl was stopped before it had any partition")
         if not reported and monotonic() - since > SOON:
@@ -133,6 +123,8 @@ async def _get_partition(session: Session, held: HeldFrontier) -> None:
                 extra={"spider": session.spider},
             )
         await asyncio.sleep(PAUSE)
+    if held.owner.token != token:  # Redis has gone back
+        say_who(session, held)
 
 
 def notes_of(owner: PartitionOwner) -> dict[str, Any]:

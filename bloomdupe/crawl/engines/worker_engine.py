@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.httpobj import urlparse_cached
 
-from bloomdupe.crawl.engines.committing import POLL, Background
+from bloomdupe.crawl.engines.committing import LONGEST_SILENCE, POLL, Background
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.engines.handshake import notes_of, say_who
 from bloomdupe.crawl.progress.history import Totals
 from bloomdupe.crawl.progress.rounds import Run
 from bloomdupe.crawl.starting import name_of
 from bloomdupe.crawl.state.rules import RulesInForce
-from bloomdupe.errors import NotOwnerError, UnserializableError
+from bloomdupe.errors import UnserializableError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.held_frontier import CONTROL, HeldFrontier
 from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
@@ -33,13 +33,12 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.checkpoint import Steps
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.in_flight.request import Accepted, InFlightRequest
+    from bloomdupe.errors import NotOwnerError
     from bloomdupe.frontier.slot_queue import Read
     from bloomdupe.store.redis.crawl_reader import Sample
 
 logger = logger_of(__name__)
 
-LONGEST_SILENCE = 1.0
-"""Seconds between two signs of life."""
 MOST_TAKEN = 2_000
 """Requests of others that are taken in at once, for each partition."""
 MOST_SENT = 1_000_000
@@ -58,7 +57,7 @@ class WorkerEngine(CrawlEngine):
     frontier: HeldFrontier
 
     def __init__(self, session: Session, held: HeldFrontier) -> None:
-        self._takes_more = self._dropped = False
+        self._takes_more = False
         self._home = held.store.number
         self._sent = BloomFilter(MOST_SENT, 1e-6)
         self._reads = Background("bloomdupe reads", session.stopping.fail)
@@ -354,18 +353,7 @@ class WorkerEngine(CrawlEngine):
         self._reads.drop()
 
     def _is_owner_again(self) -> bool:
-        try:
-            if self._dropped:
-                self.frontier.join()
-            else:
-                self.frontier.read_again()
-            is_owner = bool(self.frontier.partitions)
-            self._dropped = not is_owner
-        except NotOwnerError:
-            is_owner = self._dropped = False
-        if not is_owner:
-            self._reading.set(LONGEST_SILENCE)
-        return is_owner
+        return self.frontier.join()
 
     # The end
 
