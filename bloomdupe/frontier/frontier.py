@@ -14,6 +14,7 @@ from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.sent_request import partition_of
 from bloomdupe.frontier.slot_queue import AFTER_ALL, Entry, SlotQueue, rank_of
 from bloomdupe.store.format import delayed_key
+from bloomdupe.store.store import Commit, Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.frontier.slot_queue import Read
     from bloomdupe.frontier.slots import Downloader, Slots
-    from bloomdupe.store.store import Commit, Part, Store
+    from bloomdupe.store.store import Store
 
     Load: TypeAlias = Callable[[Callable[[], Read], Callable[[Read], None]], None]
 
@@ -389,14 +390,15 @@ class Frontier:
 
         If it fails, the last checkpoint stands, and the next one tries again.
         """
-        if self.store is None:
-            self.seen.checkpoint()
-        elif others or self.changed:
-            self.store.commit(self.memory.prepare(), *others)
+        if others or self.changed:
+            commit = self.begin(others)
+            commit.send()
+            commit.done()
 
     def begin(self, parts: Sequence[Part]) -> Commit:
         """Begin a commit of everything, together with more parts."""
-        assert self.store is not None  # noqa: S101 - nothing else can be committed
+        if self.store is None:
+            return Commit([*parts, Part(done=self.seen.checkpoint)])
         others = (one for part in parts for one in part.partitions.values())
         return self.store.begin(self.memory.prepare(), *parts, *others)
 

@@ -244,9 +244,7 @@ class HeldFrontier(Frontier):
                 self.read_again()
             else:
                 self._outbox.clear()
-                commit = self.begin([])
-                commit.send()
-                commit.done()
+                self.checkpoint()
                 for call in self.sampling(lambda _: None):
                     call()
         except NotOwnerError:

@@ -90,10 +90,7 @@ class HeldJob:
 
     def commit(self, parts: dict[int, Part] | None = None) -> None:
         """Make everything durable in one transaction, with more ``parts`` by store."""
-        if parts or self.frontier.changed:
-            commit = self.frontier.begin([Part(partitions=parts or {})])
-            commit.send()
-            commit.done()
+        self.frontier.checkpoint(*([Part(partitions=parts)] if parts else []))
 
     # Making requests pending
 

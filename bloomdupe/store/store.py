@@ -98,7 +98,9 @@ class Commit:
     begun again. :meth:`done` belongs on the thread that has begun the commit.
     """
 
-    def __init__(self, parts: Iterable[Part], send: Callable[[], None]) -> None:
+    def __init__(
+        self, parts: Iterable[Part], send: Callable[[], None] = _do_nothing
+    ) -> None:
         self._parts = list(parts)
         self.send = send
 

@@ -43,7 +43,8 @@ STOOD: dict[str, Any] = {
 @pytest.fixture
 def metrics() -> Iterator[str]:
     """Answer on a free port; return the URL."""
-    found = Metrics('a "spider"\n', "crawls/site", lambda: STOOD)
+    found = Metrics('a "spider"\n', "crawls/site")
+    found.figures = STOOD
     port = found.begin("127.0.0.1", 0)
     yield f"http://127.0.0.1:{port}/metrics"
     found.end()
@@ -130,7 +131,7 @@ def test_a_port_that_is_taken_is_named_and_the_crawl_goes_on(
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        found = Metrics("spider", "", lambda: STOOD)
+        found = Metrics("spider", "")
         assert found.begin("127.0.0.1", port) is None
         found.end()
         assert f"BLOOMDUPE_METRICS: the port {port} cannot be opened" in caplog.text

@@ -62,7 +62,7 @@ def test_start_requests_that_are_new_are_work_for_a_finished_job(crawl: Crawl) -
     run = crawl.run(Follow, starts=("/", "/new"))
     assert run.requested == []
     assert run.stats["bloomdupe/runs"] == 2, "a run without any request was counted"
-    assert "This job was finished on" in run.log
+    assert "This job was finished at" in run.log
     assert 'BLOOMDUPE_START_REQUESTS = "again"' in run.log
 
 

@@ -51,7 +51,7 @@ class Checkpoint:
     Each of the ``participants`` *prepares* its part without changing itself, *writes*
     it into the transaction, and updates itself once it is durable (*done*). So if a
     step raises, the last checkpoint is still valid, and no data was consumed. A crawl
-    in a store has a feed exporter, which may have no feeds.
+    in memory has no feeds here.
     """
 
     def __init__(
@@ -130,15 +130,11 @@ class Checkpoint:
         if not first:
             self._send_signal()
         feeds = self._feeds
-        if feeds is None:  # the crawl is in memory
-            part = self._prepare_totals()
-            self._frontier.checkpoint()
-            part.done()
-        else:
-            lines = feeds.prepare(self._outcomes.lines())
-            commit = self._frontier.begin(self._parts_with(lines))
-            yield commit.send
-            commit.done()
+        lines = Part() if feeds is None else feeds.prepare(self._outcomes.lines())
+        commit = self._frontier.begin(self._parts_with(lines))
+        yield commit.send
+        commit.done()
+        if feeds is not None:
             feeds.append()
         assert self._crawler.stats is not None  # noqa: S101 - it runs
         self.totals.show(self._crawler.stats)

@@ -34,14 +34,15 @@ class Committing:
     A store on the network is written to on a thread: the crawl goes on while a commit
     is *out*, and its changes meanwhile belong to the next commit. No two are out at the
     same time. A store on this machine is written to at once, on the reactor's thread.
-
-    ``quiet`` lets a checkpoint wait for its moment.
     """
 
-    def __init__(self, engine: CrawlEngine, interval: float, quiet: Quiet) -> None:
+    def __init__(self, engine: CrawlEngine, interval: float) -> None:
         self._engine = engine
         self._interval = interval
-        self._quiet = quiet
+        self.quiet = Quiet(
+            lambda: engine.session.processing.busy,
+            lambda: engine.memory is not None and not engine.memory.is_empty,
+        )
         store = engine.frontier.store
         self._durable = store is not None
         self._thread: Background | None = None
@@ -81,8 +82,8 @@ class Committing:
 
     def _on_tick(self) -> None:
         if self.backpressure or not self._durable:
-            self._quiet.end()
-        elif self._quiet.waits():
+            self.quiet.end()
+        elif self.quiet.waits():
             self._tick.set(POLL)
             return
         self._engine.session.registry.save_old()
@@ -113,7 +114,7 @@ class Committing:
     def close(self) -> None:
         """Write no more checkpoints but those that are asked for."""
         self._closed, self.backpressure = True, False
-        self._quiet.end()
+        self.quiet.end()
         self._tick.cancel()
         self._wait()
 

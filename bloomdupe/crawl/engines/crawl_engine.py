@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.crawl.added_requests import AddedRequests, add_request
 from bloomdupe.crawl.ending import Status
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, record_of
-from bloomdupe.crawl.engines.committing import LONGEST_SILENCE, POLL, Committing, Quiet
+from bloomdupe.crawl.engines.committing import LONGEST_SILENCE, POLL, Committing
 from bloomdupe.crawl.in_flight.outcomes import Outcome, Outcomes
 from bloomdupe.crawl.in_flight.registry import stands_alone
 from bloomdupe.crawl.progress.rounds import FINISHED, Run
@@ -94,8 +94,7 @@ class CrawlEngine:
         self.failures = Failures(self)
         self.starting = Starting(session, self.run, self.knows)
         self._restore()
-        self._quiet = Quiet(lambda: session.processing.busy, self._spider_remembers)
-        self.committing = Committing(self, self._interval, self._quiet)
+        self.committing = Committing(self, self._interval)
 
     # Opening
 
@@ -179,10 +178,9 @@ class CrawlEngine:
         self.cookies = self._open_cookies()
         self.failures.restore(record.get("failures_left", 0))
         self.watch = Watch(self)
-        others = self.cookies, self.failures, self.watch.history
-        self.checkpoint.participants += [
-            one for one in (self.memory, session.slots, *others) if one is not None
-        ]
+        slots = session.slots if self.durable else None
+        others = self.memory, slots, self.cookies, self.failures, self.watch.history
+        self.checkpoint.participants += [one for one in others if one is not None]
         if not run.idle:
             self.checkpoint.begin_run()
 
@@ -473,11 +471,7 @@ class CrawlEngine:
     @property
     def holds(self) -> bool:
         """Whether callbacks that have not begun must wait for a checkpoint."""
-        return self._quiet.holds or self._refused is not None
-
-    def _spider_remembers(self) -> bool:
-        """Whether a checkpoint stores ``spider.state`` or attributes of the spider."""
-        return self.memory is not None and not self.memory.is_empty
+        return self.committing.quiet.holds or self._refused is not None
 
     def fails(self) -> bool:
         """Whether nothing may be committed: the previous checkpoint is still valid."""

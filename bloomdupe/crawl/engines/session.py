@@ -11,7 +11,7 @@ from bloomdupe.crawl.engines.crawl_job import QueueOrder
 from bloomdupe.crawl.in_flight.outcomes import Outcome
 from bloomdupe.crawl.in_flight.registry import InFlightRegistry
 from bloomdupe.crawl.in_flight.request import InFlightRequest
-from bloomdupe.crawl.progress.pace import plural
+from bloomdupe.crawl.progress.pace import plural, when
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.crawl.retries import GrowingWait
 from bloomdupe.crawl.starting import StartItem
@@ -117,16 +117,17 @@ class Session:
         engine.rules.say(self.spider)
         if run.last is None:
             return
+        finished = when(run.finished_at)
         if run.idle:
             done = f"{plural(totals.pages, 'page')} and {plural(totals.items, 'item')}"
             said = (
-                f"This job was finished {run.finished_when}, with {done}: only new"
-                " start requests are scheduled."
-                ' BLOOMDUPE_START_REQUESTS = "again" begins a new round'
+                f"This job was finished at {finished}, with {done}: only new start"
+                ' requests are scheduled. BLOOMDUPE_START_REQUESTS = "again" begins a'
+                " new round"
             )
         elif run.new_round:
-            when = run.finished_when
-            said = f"Round {run.round} of this job begins; the last was finished {when}"
+            said = f"Round {run.round} of this job begins; the last was finished at"
+            said += f" {finished}"
         else:
             ended = f"ended: {run.last}"
             if run.last == "open":  # on Redis by other workers, perhaps

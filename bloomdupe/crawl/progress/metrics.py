@@ -16,7 +16,7 @@ from bloomdupe._version import __version__
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from prometheus_client.metrics_core import Metric
 
@@ -78,17 +78,16 @@ GAUGES = (
 class Metrics(Collector):
     """Answers at ``/metrics``, from a thread of its own.
 
-    ``sample`` returns the figures of the last sample of the crawl; that thread
-    calls it. Each is a number, or numbers by label; None if it is unknown. Hosts are
-    those with the most pending requests. ``jobdir`` is empty if the crawl is in memory.
+    ``jobdir`` is empty if the crawl is in memory.
     """
 
-    def __init__(
-        self, spider: str, jobdir: str, sample: Callable[[], Mapping[str, Any]]
-    ) -> None:
+    def __init__(self, spider: str, jobdir: str) -> None:
         self._spider = spider
         self._jobdir = jobdir
-        self._sample = sample
+        self.figures: Mapping[str, Any] = {}
+        """Those of the last sample of the crawl: each is a number, or numbers by label;
+        None if it is unknown. That thread reads them, so they are replaced by others,
+        and not changed. Hosts are those with the most pending requests."""
         self._server: Any = None
 
     def begin(self, host: str, port: int) -> int | None:
@@ -124,7 +123,7 @@ class Metrics(Collector):
         info = InfoMetricFamily("bloomdupe", "The crawl.", labels=["spider"])
         info.add_metric([self._spider], about)
         yield info
-        figures = self._sample()
+        figures = self.figures
         families: tuple[tuple[Any, Any], ...] = (
             (CounterMetricFamily, COUNTERS),
             (GaugeMetricFamily, GAUGES),

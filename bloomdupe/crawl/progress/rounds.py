@@ -76,7 +76,7 @@ class Run:
         """Whether an earlier run has accepted all start requests of this round."""
         self.idle = finished and not (again or stays)
         """Whether the round was finished, and has no new work so far."""
-        self.finished_at: float | None = notes.get("finished")
+        self.finished_at: float = notes.get("finished", 0.0)
         if not self.idle:
             self.begin()
 
@@ -108,9 +108,3 @@ class Run:
         self._notes["stays"] = False
         if reason == FINISHED:
             self._notes["finished"] = round(time.time(), 3)
-
-    @property
-    def finished_when(self) -> str:
-        """Return when the round was finished, for a message."""
-        when = time.gmtime(self.finished_at)
-        return time.strftime("on %Y-%m-%d at %H:%M:%S UTC", when)

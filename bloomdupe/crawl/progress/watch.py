@@ -62,7 +62,6 @@ class Watch:
     def __init__(self, engine: CrawlEngine) -> None:
         session, settings = engine.session, engine.settings
         self._stats = session.stats
-        self._name = session.spider.name
         self._extra = {"spider": session.spider}
         self._fail = session.stopping.fail
         self._frontier = engine.frontier
@@ -91,9 +90,13 @@ class Watch:
         self._checkpoint_at: float | None = None
         self._tick = Timer(self._on_tick)
         self._line_due = 0.0
-        self._figures: dict[str, Any] = {}
-        self._metrics: Metrics | None = None
         self._address = settings.metrics
+        self._metrics: Metrics | None = None
+        if self._address is not None:
+            from bloomdupe.crawl.progress.metrics import Metrics
+
+            place = "" if store is None else str(store.path.parent.absolute())
+            self._metrics = Metrics(session.spider.name, place)
 
     def begin_run(self) -> None:
         """Begin the run, because it has work to do; a second call changes nothing."""
@@ -105,12 +108,7 @@ class Watch:
         self._heartbeat()
         self._tick.set(self._every)
         self._line_due = time.monotonic() + self._interval
-        if self._address is not None:
-            from bloomdupe.crawl.progress.metrics import Metrics
-
-            store = self._frontier.store
-            place = "" if store is None else str(store.path.parent.absolute())
-            self._metrics = Metrics(self._name, place, lambda: self._figures)
+        if self._metrics is not None and self._address is not None:
             self._metrics.begin(*self._address)
 
     def end(self) -> None:
@@ -169,9 +167,8 @@ class Watch:
         point = self._point(how)
         self._longest_since = 0.0
         self._recent.append(point)
-        if self._address is not None:
-            # Another thread reads it, so it is not changed any more.
-            self._figures = self._figures_at(point)
+        if self._metrics is not None:
+            self._metrics.figures = self._figures_at(point)
         if self.history is not None:
             self.history.add(point)
         return point
