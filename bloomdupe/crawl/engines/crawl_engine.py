@@ -176,13 +176,11 @@ class CrawlEngine:
         if self.durable and known and self._access.throttled:
             self._access.restore_delays(session.slots.delay_of)
         self.cookies = self._open_cookies()
-        self.failures.restore(record.get("failures_left", 0))
+        self.failures.left = record.get("failures_left", 0)
         self.watch = Watch(self)
         slots = session.slots if self.durable else None
         others = self.memory, slots, self.cookies, self.failures, self.watch.history
         self.checkpoint.participants += [one for one in others if one is not None]
-        if not run.idle:
-            self.checkpoint.begin_run()
 
     @property
     def _interval(self) -> float:
@@ -216,6 +214,8 @@ class CrawlEngine:
 
     def open(self) -> None:
         """Begin to write checkpoints."""
+        if not self.run.idle:
+            self._begin_run()
         self.failures.retry()
         if self.run.idle:
             self.checkpoint.totals.show(self._stats)
@@ -224,7 +224,6 @@ class CrawlEngine:
                 self.committing.write_first()
             except NotOwnerError as error:  # since it has joined
                 self.refused(error)
-            self.watch.begin_run()
         self.watch.begin()
         self.committing.begin()
 
@@ -241,8 +240,11 @@ class CrawlEngine:
         """Begin the run, if the job was finished and there is new work."""
         if self.run.idle:
             self.run.begin()
-            self.checkpoint.begin_run()
-            self.watch.begin_run()
+            self._begin_run()
+
+    def _begin_run(self) -> None:
+        self.checkpoint.begin_run()
+        self.watch.begin_run()
 
     # Acceptance
 
@@ -557,10 +559,9 @@ class CrawlEngine:
         loose = self.outcomes.drop()
         self._unmarked.clear()
         self.run.read_again(self.frontier.seen.notes)
-        record = self.checkpoint.read_again()
+        self._read_record()
         if self.memory is not None:
             self.memory.read_again(blobs_of(self.frontier))
-        self.failures.restore(record.get("failures_left", 0))
         self._refused = None
         if self.session.link_filter is not None:
             self.session.link_filter.forget()
@@ -568,6 +569,11 @@ class CrawlEngine:
             if not self._is_known(accepted):
                 self.take(accepted)
         self._access.wake()
+
+    def _read_record(self) -> None:
+        """Go on with the counts of the last commit, maybe of another partition."""
+        record = self.checkpoint.read_again()
+        self.failures.left = record.get("failures_left", 0)
 
     def _is_known(self, accepted: Accepted) -> bool:
         """Whether a request was taken before: another owner may have done so."""

@@ -294,7 +294,7 @@ class WorkerEngine(CrawlEngine):
         if self._home == self.frontier.store.number:
             return
         self._home = self.frontier.store.number
-        self.checkpoint.read_again()
+        self._read_record()
         if self.frontier.leads:
             self.run.read_again(self.frontier.seen.notes)
         self.starting.restart()

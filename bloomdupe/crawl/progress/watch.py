@@ -99,9 +99,8 @@ class Watch:
             self._metrics = Metrics(session.spider.name, place)
 
     def begin_run(self) -> None:
-        """Begin the run, because it has work to do; a second call changes nothing."""
-        if not self._recent:
-            self._sample()
+        """Begin the run, because it has work to do."""
+        self._sample()
 
     def begin(self) -> None:
         """Begin to sample: the crawl is open."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgpack  # type: ignore[import-untyped]
 
 from bloomdupe.crawl.progress.pace import plural
-from bloomdupe.frontier.sent_request import partition_of
 from bloomdupe.printable import logger_of
 from bloomdupe.store.format import DIGEST_BYTES, FAILURES, stored_priority
 from bloomdupe.store.store import Part, Participant, Unwritten
@@ -63,25 +62,26 @@ class Failures(Participant):
         self._limit = session.settings.max_failures if engine.durable else 0
         self._begun = time.time()
         self.left = 0
-        """Number of failures that were forgotten because of the limit."""
-        self._known: dict[int, _Ledger] = {}
+        """Failures that were forgotten because of the limit, as far as the record
+        says in which the next checkpoint counts them."""
+        self._ledgers: dict[Partition, _Ledger] = {}
 
     @property
-    def _here(self) -> dict[int, _Ledger]:
+    def _here(self) -> dict[Partition, _Ledger]:
         """The failures in the store of each partition that is here."""
         partitions = self._engine.frontier.partitions if self._limit else {}
         # It is asked for each page that ends, and partitions seldom come and go.
-        if [one.partition for one in self._known.values()] != [*partitions.values()]:
-            known = {one.partition: one for one in self._known.values()}
-            self._known = {
-                number: known.get(partition) or _Ledger(partition)
-                for number, partition in partitions.items()
+        if [*self._ledgers] != [*partitions.values()]:
+            known = self._ledgers
+            self._ledgers = {
+                one: known.get(one) or _Ledger(one) for one in partitions.values()
             }
-        return self._known
+        return self._ledgers
 
     def _of(self, slot: str) -> _Ledger:
-        here = self._here
-        return here.get(partition_of(slot)) or here[min(here)]
+        frontier, here = self._engine.frontier, self._here
+        partition = frontier.partitions.get(frontier.number_of(slot))
+        return next(iter(here.values())) if partition is None else here[partition]
 
     def __len__(self) -> int:
         """Return the number of failed requests."""
@@ -98,11 +98,6 @@ class Failures(Participant):
         return dict(sorted(found.items(), key=lambda one: (-one[1], one[0])))
 
     # A run
-
-    def restore(self, left: int) -> None:
-        """Restore the failed requests of the last checkpoint."""
-        self.left = left
-        self._known = {}
 
     def retry(self) -> None:
         """Retry what has failed in earlier runs, of stores that have come since.
@@ -245,9 +240,11 @@ class Failures(Participant):
 
     def prepare(self) -> Part:
         """Return the part of the next checkpoint."""
+        here = self._here
+        partitions = self._engine.frontier.partitions if here else {}
         return Part(
             entries={"failures_left": self.left} if self.left else {},
-            partitions={n: one.changes.part() for n, one in self._here.items()},
+            partitions={n: here[p].changes.part() for n, p in partitions.items()},
         )
 
 
@@ -259,8 +256,7 @@ class _Ledger:
 
     def __init__(self, partition: Partition) -> None:
         assert partition.store is not None  # noqa: S101 - or nothing is kept
-        self.partition = partition
-        self.store = partition.store
+        self._store = partition.store
         self.urls: Counter[str] = Counter()
         """URLs of the failed requests: a request with a different URL need not be
         looked up.
@@ -275,14 +271,14 @@ class _Ledger:
 
     def stored(self) -> list[tuple[bytes, Failure]]:
         """Return the failures of the last checkpoint, by digest."""
-        with self.store.snapshot() as snapshot:
+        with self._store.snapshot() as snapshot:
             return [*stored_failures(snapshot)]
 
     def read(self, digest: bytes) -> Failure:
         """Return a known failure."""
         data = self.changes.get(digest)
         if data is None:
-            with self.store.snapshot() as snapshot:
+            with self._store.snapshot() as snapshot:
                 stored = snapshot.get(FAILURES, digest)
                 assert stored is not None  # noqa: S101 - it is known, and not changed
                 data = bytes(stored)
