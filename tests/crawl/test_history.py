@@ -36,7 +36,7 @@ START = 1_700_000_000.0
 def point(at: float, run: int = 1, **values: Any) -> Point:
     """Return a point so many seconds after the start."""
     nothing: dict[str, Any] = dict.fromkeys(Point._fields, 0)
-    given = {"time": START + at, "run": run, "statuses": [0] * 5, "how": ""}
+    given = {"time": START + at, "run": run, "how": ""}
     return Point(**{**nothing, **given, **values})
 
 
@@ -64,11 +64,12 @@ def test_the_history_of_a_job_goes_on_after_a_kill(crawl: Crawl, site: Site) -> 
     assert how == [(1, "open", True), (2, "finished", False)]
     points = found.points
     assert {point.run for point in points} == {1, 2}
-    for name in ("time", "seconds", "pages", "bytes", "duplicates", "seen"):
+    for name in ("time", "seconds", "pages", "duplicates", "seen"):
         values = [getattr(point, name) for point in points]
         assert values == sorted(values), name
     last = points[-1]
-    assert (last.pages, last.statuses) == (13, [0, 13, 0, 0, 0])
+    assert last.pages == 13
+    assert found.totals.by_class == {"1xx": 0, "2xx": 13, "3xx": 0, "4xx": 0, "5xx": 0}
     assert (last.pending, last.in_flight, last.slots, last.failed) == (0, 0, 0, 0)
     assert last.memory > 10**5
     assert found.seconds == last.seconds <= time.monotonic() - begun

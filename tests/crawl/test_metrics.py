@@ -26,6 +26,7 @@ BOARD = REPOSITORY / "bloomdupe" / "monitoring" / "grafana.json"
 
 STOOD: dict[str, Any] = {
     **point(0, pages=40, items=30, pending=7, loss=0.5)._asdict(),
+    "bytes": 0,
     "responses": {"2xx": 36, "4xx": 4},
     "capacity": 1_000,
     "checkpoint_at": 1_700_000_000.0,

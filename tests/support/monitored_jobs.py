@@ -46,13 +46,7 @@ def failures_part(
 
 def point(at: float, run: int = 1, **values: Any) -> Point:
     nothing: dict[str, Any] = dict.fromkeys(Point._fields, 0)
-    given = {
-        "time": NOW - 60 + at,
-        "run": run,
-        "seconds": at,
-        "statuses": [0] * 5,
-        "how": "",
-    }
+    given = {"time": NOW - 60 + at, "run": run, "seconds": at, "how": ""}
     return Point(**{**nothing, **given, **values})
 
 

@@ -53,8 +53,6 @@ class Point(NamedTuple):
     seconds: float
     """Seconds that the crawl was running."""
     pages: int
-    bytes: int
-    """Of the pages, decompressed."""
     items: int
     duplicates: int
     """Requests dropped because their URL was seen."""
@@ -68,8 +66,6 @@ class Point(NamedTuple):
     """Slots (hosts) with requests that are pending or in flight."""
     failed: int
     """Failed requests."""
-    statuses: list[int]
-    """Pages with status 1xx, 2xx, 3xx, 4xx, 5xx or above."""
     fpp: float
     """False-positive probability of the filter, calculated."""
     loss: float
@@ -244,11 +240,11 @@ class Totals:
         )  # fmt: skip
 
     @property
-    def statuses_by_hundred(self) -> list[int]:
-        """Pages with status 1xx, 2xx, 3xx, 4xx, 5xx or above."""
-        found = [0] * 5
+    def by_class(self) -> dict[str, int]:
+        """Pages with status ``1xx``, ``2xx``, ``3xx``, ``4xx``, ``5xx`` or above."""
+        found = dict.fromkeys(("1xx", "2xx", "3xx", "4xx", "5xx"), 0)
         for status, pages in self.statuses.items():
-            found[min(max(int(status) // 100, 1), 5) - 1] += pages
+            found[f"{min(max(int(status) // 100, 1), 5)}xx"] += pages
         return found
 
     @property

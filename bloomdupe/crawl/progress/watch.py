@@ -140,7 +140,6 @@ class Watch:
             run=totals.runs,
             seconds=round(self._counts.seconds, 1),
             pages=totals.pages,
-            bytes=totals.bytes,
             items=totals.items,
             duplicates=self._counts.duplicates,
             seen=len(seen),
@@ -148,7 +147,6 @@ class Watch:
             in_flight=frontier.unacked,
             slots=frontier.slot_count,
             failed=len(self._failures),
-            statuses=totals.statuses_by_hundred,
             fpp=seen.current_fpp(),
             loss=seen.expected_loss(),
             checkpoint=round(self._longest_since, 4),
@@ -195,11 +193,12 @@ class Watch:
 
     def _figures_at(self, point: Point) -> dict[str, Any]:
         frontier, get = self._frontier, self._stats.get_value
-        counts, hosts = self._counts.totals.by_slot, dict(self._largest)
+        totals, hosts = self._counts.totals, dict(self._largest)
         to_go = None if self._stays else time_to_go(recent([*self._recent]), point)
         return {
             **point._asdict(),
-            "responses": {f"{n}xx": one for n, one in enumerate(point.statuses, 1)},
+            "bytes": totals.bytes,
+            "responses": totals.by_class,
             "capacity": frontier.seen.capacity,
             "checkpoint_at": self._checkpoint_at,
             "to_go": math.inf if to_go is None else to_go,
@@ -208,7 +207,7 @@ class Watch:
             "retries": get("retry/count", 0),
             "revisits": get("bloomdupe/revisits", 0),
             "host_pending": hosts,
-            "host_pages": {slot: counts.get(slot, [0])[0] for slot in hosts},
+            "host_pages": {slot: totals.by_slot.get(slot, [0])[0] for slot in hosts},
             "host_backing_off": {
                 slot: int(slot in self._backing_off) for slot in hosts
             },
