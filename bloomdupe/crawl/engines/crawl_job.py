@@ -26,7 +26,7 @@ from bloomdupe.store.files import open_regular, owner_of
 from bloomdupe.store.lmdb.lmdb_store import Directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from scrapy import Spider
@@ -39,11 +39,11 @@ SETTING_OF = {
     "capacity": "BLOOMDUPE_EXPECTED_URLS",
     "fpp": "BLOOMDUPE_FPP",
     "exact": "BLOOMDUPE_EXACT",
+    "expected_urls": "BLOOMDUPE_EXPECTED_URLS",
+    "feeds": "FEEDS",
     "fingerprinter": "REQUEST_FINGERPRINTER_CLASS",
-    "spider": "JOBDIR",
 }
-"""Name of the setting for each parameter of a store."""
-ANOTHER = 'JOBDIR = "crawls/%(spider)s" is one for each spider'
+"""Name of the setting for each parameter of a store, but for the spider."""
 PATIENCE = 10.0
 """Seconds for which a crawl waits for a command that has its job."""
 PAUSE = 0.02
@@ -75,13 +75,34 @@ class CrawlJob:
             "exact": self.settings.exact.value,
         }
 
+    @contextmanager
+    def by_settings(self) -> Iterator[None]:
+        """Call parameters by the names of the settings that they come from.
+
+        Errors about the store say how to name another place.
+        """
+        place, another = "JOBDIR", 'JOBDIR = "crawls/%(spider)s" is one for each spider'
+        if self.settings.is_shared:
+            place = "BLOOMDUPE_REDIS_URL"
+            another = f"another name in {place}"
+        try:
+            yield
+        except (StoreMismatchError, SettingError) as error:
+            name = {**SETTING_OF, "spider": place}.get(error.parameter)
+            if name is None:
+                raise
+            text = f"{name}: {error}"
+            if isinstance(error, StoreMismatchError):
+                text += f" ({another})"
+            raise type(error)(text, error.parameter) from error
+
     def open_filter(self) -> BloomFilter:
         """Open or create the filter, in memory if there is no JOBDIR.
 
         Raises what prevents the crawl, before any write.
         """
         settings, directory = self.settings, self.settings.directory
-        with by_settings(SETTING_OF, ANOTHER):
+        with self.by_settings():
             if directory is None:
                 return BloomFilter(
                     settings.capacity, settings.fpp, exact=settings.exact.all
@@ -122,24 +143,6 @@ def check_stay(settings: JobSettings) -> None:
             "BLOOMDUPE_STAY needs JOBDIR or BLOOMDUPE_REDIS_URL: nothing can add URLs"
             " to a crawl in memory"
         )
-
-
-@contextmanager
-def by_settings(names: Mapping[str, str], another: str) -> Iterator[None]:
-    """Call parameters by the ``names`` of the settings that they come from.
-
-    ``another`` says how to name another place.
-    """
-    try:
-        yield
-    except (StoreMismatchError, SettingError) as error:
-        name = names.get(error.parameter)
-        if name is None:
-            raise
-        text = f"{name}: {error}"
-        if isinstance(error, StoreMismatchError):
-            text += f" ({another})"
-        raise type(error)(text, error.parameter) from error
 
 
 def _when_free(directory: Path, opened: Callable[[], BloomFilter]) -> BloomFilter:

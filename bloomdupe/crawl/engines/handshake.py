@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.misc import load_object
 
 from bloomdupe.crawl.dupefilter import BloomDupeFilter
-from bloomdupe.crawl.engines import crawl_job
-from bloomdupe.crawl.engines.crawl_job import by_settings
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.errors import SettingError, StoreError
 from bloomdupe.feeds.exporter import FeedExporter
@@ -36,13 +34,6 @@ if TYPE_CHECKING:
 
 logger = logger_of(__name__)
 
-SETTING_OF = crawl_job.SETTING_OF | {
-    "expected_urls": "BLOOMDUPE_EXPECTED_URLS",
-    "spider": "BLOOMDUPE_REDIS_URL",
-    "feeds": "FEEDS",
-}
-"""The settings on which all workers must agree, by the parameter in the store."""
-ANOTHER = "another name in BLOOMDUPE_REDIS_URL"
 PAUSE = 0.1
 """Seconds between two tries to get a partition."""
 SOON = 2.0
@@ -67,7 +58,7 @@ async def join(session: Session, job: CrawlJob) -> HeldFrontier:
         held = HeldFrontier(
             owner,
             settings.redis_lease,
-            partial(_open_filter, _parameters_of(job), identity),
+            partial(_open_filter, job, identity),
             parameters=Parameters.checked(settings.capacity, settings.fpp),
             **session.frontier_options,
         )
@@ -92,12 +83,13 @@ async def join(session: Session, job: CrawlJob) -> HeldFrontier:
 
 
 def _open_filter(
-    parameters: Parameters, identity: dict[str, Any], store: RedisStore
+    job: CrawlJob, identity: dict[str, Any], store: RedisStore
 ) -> BloomFilter:
     """Open the filter of a partition, or make it."""
-    capacity, fpp, exact = parameters.capacity, parameters.fpp, parameters.exact
-    with by_settings(SETTING_OF, ANOTHER):
-        return BloomFilter.open(store, capacity, fpp, exact=exact, identity=identity)
+    exact = job.settings.exact.all
+    share, fpp = _share_of(job), job.settings.fpp
+    with job.by_settings():
+        return BloomFilter.open(store, share, fpp, exact=exact, identity=identity)
 
 
 def say_who(session: Session, held: HeldFrontier) -> None:
@@ -134,11 +126,9 @@ def notes_of(owner: PartitionOwner) -> dict[str, Any]:
     return found
 
 
-def _parameters_of(job: CrawlJob) -> Parameters:
-    """Return the parameters of the filter of each partition."""
-    settings = job.settings
-    share = math.ceil(settings.capacity / PARTITIONS)
-    return Parameters.checked(share, settings.fpp, exact=settings.exact.all)
+def _share_of(job: CrawlJob) -> int:
+    """Return the capacity of the filter of each partition."""
+    return math.ceil(job.settings.capacity / PARTITIONS)
 
 
 def _identity_of(job: CrawlJob, crawler: Crawler) -> dict[str, Any]:
@@ -151,16 +141,16 @@ def _identity_of(job: CrawlJob, crawler: Crawler) -> dict[str, Any]:
 
 def _check_crawl(job: CrawlJob, identity: dict[str, Any], address: Address) -> None:
     """Refuse a crawl that may not join the crawl on Redis; nothing is changed."""
-    client, parameters = Client(address), _parameters_of(job)
-    with closing(client), by_settings(SETTING_OF, ANOTHER):
+    capacity, fpp = job.settings.capacity, job.settings.fpp
+    with closing(Client(address)) as client, job.by_settings():
         client.check()
         crawl = CrawlOnRedis(client)
         header = RedisStore(crawl, CONTROL).header if crawl.read_head() else {}
         if not header:
-            whole = Parameters.checked(job.settings.capacity, parameters.fpp)
+            whole = Parameters.checked(capacity, fpp)
             whole.check_room(client.free_bytes(), "memory free in that Redis")
             return
-        wanted = {"capacity": parameters.capacity, "fpp": parameters.fpp}
+        wanted = {"capacity": _share_of(job), "fpp": fpp}
         held_against(address.shown, header, wanted, identity)
 
 
