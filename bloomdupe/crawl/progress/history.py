@@ -40,8 +40,6 @@ MOST_RUNS = 500
 MOMENT = Struct(">QQ")
 """Key of a point: milliseconds of Unix time, and the number of the run."""
 
-Moment = tuple[int, int]
-
 
 class Point(NamedTuple):
     """State of a crawl at a moment; counts are over all runs."""
@@ -88,9 +86,9 @@ class Point(NamedTuple):
     """Scrapy's reason, if the run has ended here; else empty."""
 
     @property
-    def moment(self) -> Moment:
+    def key(self) -> bytes:
         """Key of the point in the store."""
-        return int(self.time * 1000), self.run
+        return MOMENT.pack(int(self.time * 1000), self.run)
 
 
 class Ran(NamedTuple):
@@ -120,7 +118,7 @@ def read_history(snapshot: Snapshot) -> tuple[list[Point], list[Ran]]:
     return points, runs
 
 
-def surplus(moments: Sequence[Moment], now: float) -> list[Moment]:
+def surplus(keys: Sequence[bytes], now: float) -> list[bytes]:
     """Return the superfluous points, given all of them, in order, at Unix time now.
 
     The first point of each stretch of time stays, and so do the first and the last
@@ -128,42 +126,44 @@ def surplus(moments: Sequence[Moment], now: float) -> list[Moment]:
     """
     gone = []
     bucket = before = None
+    moments = [MOMENT.unpack(key) for key in keys]
     runs = [run for _, run in moments]
     newest = max(runs, default=0)
-    for moment, after in zip(moments, [*runs[1:], None], strict=True):
-        seconds = moment[0] / 1000
+    for key, (milliseconds, run), after in zip(
+        keys, moments, [*runs[1:], None], strict=True
+    ):
+        seconds = milliseconds / 1000
         step = next(step for age, step in TIERS if now - seconds <= age)
         place = (step, seconds // step)
-        edge = before != moment[1] or after != moment[1]
-        remembered = moment[1] > newest - MOST_RUNS
+        edge = before != run or after != run
+        remembered = run > newest - MOST_RUNS
         if place == bucket and not (edge and remembered):
-            gone.append(moment)
-        bucket, before = place, moment[1]
+            gone.append(key)
+        bucket, before = place, run
     return gone
 
 
 class History(Participant):
     """Points of a job, part of the checkpoint.
 
-    Only the moments of those that are stored are in memory.
+    Only the keys of those that are stored are in memory.
     """
 
     def __init__(self, store: Store) -> None:
         with store.snapshot() as snapshot:
-            keys = [MOMENT.unpack(key) for key, _ in snapshot.records(HISTORY)]
-        self._moments: set[Moment] = {*keys}
+            self._keys = {key for key, _ in snapshot.records(HISTORY)}
         self._changes = Unwritten(HISTORY)
         self._tidied = 0.0
 
     def add(self, point: Point) -> None:
         """Add a point, and now and then remove surplus points."""
-        self._moments.add(point.moment)
-        self._changes[MOMENT.pack(*point.moment)] = msgpack.packb(list(point))
+        self._keys.add(point.key)
+        self._changes[point.key] = msgpack.packb(list(point))
         if point.time - self._tidied > TIERS[1][1] or point.time < self._tidied:
             self._tidied = point.time
-            gone = surplus(sorted(self._moments), point.time)
-            self._moments.difference_update(gone)
-            self._changes |= {MOMENT.pack(*moment): None for moment in gone}
+            gone = surplus(sorted(self._keys), point.time)
+            self._keys.difference_update(gone)
+            self._changes |= dict.fromkeys(gone)
 
     def prepare(self) -> Part:
         """Return the part of the next checkpoint."""
