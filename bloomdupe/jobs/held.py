@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.added_requests import add_request
-from bloomdupe.crawl.state.failures import stored_failures
+from bloomdupe.crawl.state.failures import failures_in
 from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import portions
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from bloomdupe.crawl.state.failures import Failure
     from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.jobs.listed import Selection
     from bloomdupe.jobs.project import Project
@@ -156,7 +155,7 @@ class HeldJob:
         parts = {}
         for number, store in self.stores.items():
             puts: dict[bytes, bytes] = {}
-            for digest, one in _failures(store):
+            for digest, one in failures_in(store):
                 if not (one.is_to_retry(reasons) and selection.has(one.slot, one.url)):
                     continue
                 if one.waiting:
@@ -189,7 +188,7 @@ class HeldJob:
         for number, store in self.stores.items():
             waiting = {
                 one.url: (digest, one)
-                for digest, one in _failures(store)
+                for digest, one in failures_in(store)
                 if one.waiting
             }
             for some in portions(store, selection.slot):
@@ -223,11 +222,6 @@ def order_of(project: Project | None) -> dict[str, Any]:
     if project is None:
         return {}
     return {"fifo": project.order.fifo, "start_fifo": project.order.start_fifo}
-
-
-def _failures(store: Store) -> list[tuple[bytes, Failure]]:
-    with store.snapshot() as snapshot:
-        return [*stored_failures(snapshot)]
 
 
 def pending_among(

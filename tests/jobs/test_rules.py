@@ -7,6 +7,8 @@ import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from scrapy import Spider
@@ -46,9 +48,10 @@ def store(job: Path) -> Path:
     ],
 )
 def test_a_rule_keeps_requests_out(rule: dict[str, str], kept_out: set[str]) -> None:
-    count: list[None] = []
+    counted: list[str] = []
+    stats: Any = SimpleNamespace(inc_value=counted.append)
     text = Rules().blocking([rule]).written("place")
-    rules = RulesInForce(lambda: text, "place", lambda: count.append(None))
+    rules = RulesInForce(lambda: text, "place", stats)
     found = {
         f"{slot}/{path}"
         for slot in "ab"
@@ -56,7 +59,7 @@ def test_a_rule_keeps_requests_out(rule: dict[str, str], kept_out: set[str]) -> 
         if rules.drop(slot, f"https://{slot}/{path}")
     }
     assert found == kept_out
-    assert len(count) == len(found)
+    assert len(counted) == len(found)
 
 
 def test_rules_are_changed_and_undone() -> None:
@@ -78,7 +81,8 @@ def test_each_stop_is_another_one_even_if_the_clock_goes_back() -> None:
 
 
 def in_force(store: Path) -> RulesInForce:
-    return RulesInForce(lambda: text_of_rules(store), store, lambda: None)
+    nothing: Any = None
+    return RulesInForce(lambda: text_of_rules(store), store, nothing)
 
 
 def test_rules_are_obeyed_when_they_have_changed(store: Path) -> None:

@@ -42,7 +42,7 @@ from bloomdupe.printable import logger_of, near
 from bloomdupe.store import files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from scrapy import Request
 
@@ -84,9 +84,7 @@ class CrawlEngine:
         self._refused: NotOwnerError | None = None
         self._closed = False
         self._reading = Timer(self._on_refusal)
-        self.rules = self._open_rules(
-            partial(self._stats.inc_value, "bloomdupe/dropped_blocked")
-        )
+        self.rules = self._open_rules()
         session.slots.attach(frontier, self.rules)
         self._added = self._open_inbox()
         self.run = self._open_run()
@@ -98,12 +96,12 @@ class CrawlEngine:
 
     # Opening
 
-    def _open_rules(self, count: Callable[[], object]) -> RulesInForce:
+    def _open_rules(self) -> RulesInForce:
         directory = self.settings.directory
         if directory is None:
-            return RulesInForce(lambda: None, None, count)
+            return RulesInForce(lambda: None, None, self._stats)
         read = partial(text_of_rules, directory)
-        return RulesInForce(read, directory / files.RULES, count)
+        return RulesInForce(read, directory / files.RULES, self._stats)
 
     def _open_inbox(self) -> AddedRequests | None:
         """Take in the requests that were added when the last run had ended."""

@@ -69,10 +69,10 @@ class WorkerEngine(CrawlEngine):
 
     # Opening
 
-    def _open_rules(self, count: Callable[[], object]) -> RulesInForce:
+    def _open_rules(self) -> RulesInForce:
         frontier = self.frontier
         place = frontier.owner.keys.rules.decode()
-        return RulesInForce(lambda: frontier.rules, place, count)
+        return RulesInForce(lambda: frontier.rules, place, self._stats)
 
     def _load(self, call: Callable[[], Read], then: Callable[[Read], None]) -> None:
         """Read requests on a thread."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.in_flight.request import FailureReason, InFlightRequest
     from bloomdupe.frontier.partition import Partition
     from bloomdupe.store.snapshot import Snapshot
+    from bloomdupe.store.store import Store
 
 
 logger = logger_of(__name__)
@@ -114,7 +115,7 @@ class Failures(Participant):
             has_new = has_new or bool(ledger.known)
             if reasons is None:
                 continue
-            for digest, one in ledger.stored():
+            for digest, one in failures_in(ledger.store):
                 if (
                     one.time < self._begun
                     and not one.waiting
@@ -256,7 +257,7 @@ class _Ledger:
 
     def __init__(self, partition: Partition) -> None:
         assert partition.store is not None  # noqa: S101 - or nothing is kept
-        self._store = partition.store
+        self.store = partition.store
         self.urls: Counter[str] = Counter()
         """URLs of the failed requests: a request with a different URL need not be
         looked up.
@@ -266,19 +267,15 @@ class _Ledger:
         self.retried = False
         """Whether those of earlier runs were retried in this run."""
         self.changes = Unwritten(FAILURES)
-        for digest, failure in sorted(self.stored(), key=lambda one: one[1].time):
+        stored = sorted(failures_in(self.store), key=lambda one: one[1].time)
+        for digest, failure in stored:
             self._remember(digest, failure)
-
-    def stored(self) -> list[tuple[bytes, Failure]]:
-        """Return the failures of the last checkpoint, by digest."""
-        with self._store.snapshot() as snapshot:
-            return [*stored_failures(snapshot)]
 
     def read(self, digest: bytes) -> Failure:
         """Return a known failure."""
         data = self.changes.get(digest)
         if data is None:
-            with self._store.snapshot() as snapshot:
+            with self.store.snapshot() as snapshot:
                 stored = snapshot.get(FAILURES, digest)
                 assert stored is not None  # noqa: S101 - it is known, and not changed
                 data = bytes(stored)
@@ -404,3 +401,9 @@ def stored_failures(snapshot: Snapshot) -> Iterator[tuple[bytes, Failure]]:
     """Yield the digest of each request that has failed, and its failure."""
     for digest, data in snapshot.records(FAILURES):
         yield digest, Failure.unpacked(bytes(data))
+
+
+def failures_in(store: Store) -> list[tuple[bytes, Failure]]:
+    """Return those of the last commit, with their digests."""
+    with store.snapshot() as snapshot:
+        return [*stored_failures(snapshot)]

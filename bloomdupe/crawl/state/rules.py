@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from scrapy import Spider
+    from scrapy.statscollectors import StatsCollector
     from typing_extensions import Self
 
     Rule = dict[str, str]
@@ -207,18 +208,18 @@ class RulesInForce:
 
     A request that is kept out is not marked as seen: once the rule is removed, a page
     that links to it yields it again. ``read`` returns the text of the rules in a
-    ``place``; ``count`` is called for each request that is dropped.
+    ``place``.
     """
 
     def __init__(
         self,
         read: Callable[[], bytes | None],
         place: object,
-        count: Callable[[], object],
+        stats: StatsCollector,
     ) -> None:
         self._read = read
         self._place = place
-        self._count = count
+        self._stats = stats
         self._text = read()
         self._trouble = ""
         self.now = Rules.read(self._text, place)
@@ -227,7 +228,7 @@ class RulesInForce:
         """Whether a rule keeps out a request of this slot and URL; counts it."""
         found = self.now.keep_out(slot, url)
         if found:
-            self._count()
+            self._stats.inc_value("bloomdupe/dropped_blocked")
         return found
 
     def update(self, spider: Spider) -> Rules | None:
