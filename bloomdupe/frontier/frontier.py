@@ -402,11 +402,12 @@ class Frontier:
         others = (one for part in parts for one in part.partitions.values())
         return self.store.begin(self.memory.prepare(), *parts, *others)
 
-    def read_again(self) -> None:
-        """Forget what is in memory, and go on from the last checkpoint."""
+    def join(self) -> bool:
+        """Forget what is in memory, and go on from the last checkpoint, if possible."""
         self._drop_all()
         self.seen.read_again()
         self._open()
+        return True
 
     def _drop_all(self) -> None:
         for partition in self.all:

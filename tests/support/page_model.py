@@ -189,7 +189,7 @@ class BareSession(Session):
         nothing: Any = SimpleNamespace(
             inc_value=_nothing, took=_nothing, wake=_nothing, read_again=_nothing,
             limited=False, starts_apart=False, start_requests="resume", max_failures=0,
-            answering=None, slot_of=slot_of,
+            answering=None, slot_of=slot_of, go_through=_nothing,
         )  # fmt: skip
         self.spider = SPIDER
         self.settings = self.stats = self.order = self.slots = nothing
@@ -246,7 +246,7 @@ class Engine(CrawlEngine):
 
     def read_again(self) -> None:
         """Read the frontier, too: its owner has not changed."""
-        self._is_owner_again()
+        self.frontier.join()
         super().read_again()
 
     def next(self) -> Any:
@@ -355,7 +355,6 @@ class Crawl:
             self.out.clear()
             self.pending.clear()
             self.engine.read_again()
-            self.engine.starting.restart()
 
     def load(self) -> None:
         """Read the next requests of a slot, or hand them over."""

@@ -523,6 +523,7 @@ class CrawlEngine:
             extra={"spider": self.session.spider},
         )
         self._refused = error
+        self.starting.drop()
         self._patience = monotonic() + LONGEST
         self._reading.set(0)
 
@@ -534,17 +535,12 @@ class CrawlEngine:
             self._reading.set(POLL)
             return
         try:
-            if self._is_owner_again():
+            if self.frontier.join():
                 self.read_again()
             else:
                 self._reading.set(LONGEST_SILENCE)
         except Exception as error:  # noqa: BLE001 - or nothing would go on
             self.session.stopping.fail(error, "Reading the store again")
-
-    def _is_owner_again(self) -> bool:
-        """Read the frontier again, if that is possible now."""
-        self.frontier.read_again()
-        return True
 
     def read_again(self) -> None:
         """Drop all that is in memory, and go on with the frontier of the last commit.
@@ -556,7 +552,6 @@ class CrawlEngine:
             self.outcomes.forget(in_flight.outcome)
         loose = self.outcomes.drop()
         self._unmarked.clear()
-        self.run.read_again(self.frontier.seen.notes)
         self._read_record()
         if self.memory is not None:
             self.memory.read_again(blobs_of(self.frontier))
@@ -569,9 +564,11 @@ class CrawlEngine:
         self._access.wake()
 
     def _read_record(self) -> None:
-        """Go on with the counts of the last commit, maybe of another partition."""
+        """Go on with the record of the last commit, maybe of another partition."""
+        self.run.read_again(self.frontier.seen.notes)
         record = self.checkpoint.read_again()
         self.failures.left = record.get("failures_left", 0)
+        self.starting.restart()
 
     def _is_known(self, accepted: Accepted) -> bool:
         """Whether a request was taken before: another owner may have done so."""

@@ -295,9 +295,6 @@ class WorkerEngine(CrawlEngine):
             return
         self._home = self.frontier.store.number
         self._read_record()
-        if self.frontier.leads:
-            self.run.read_again(self.frontier.seen.notes)
-        self.starting.restart()
 
     async def _may_start(self) -> bool:
         """Wait until this worker is the leader; False if there is no need to start."""
@@ -343,17 +340,12 @@ class WorkerEngine(CrawlEngine):
         self._sent.clear()  # what was not sent yet is not seen
         super().read_again()
         say_who(self.session, self.frontier)
-        self._home = -1
-        self._move()
+        self._home = self.frontier.store.number
 
     def refused(self, error: NotOwnerError) -> None:
-        """Take nothing more from ``start()``, either: another worker runs it now."""
+        """Drop what is being read, too."""
         super().refused(error)
-        self.starting.drop()
         self._reads.drop()
-
-    def _is_owner_again(self) -> bool:
-        return self.frontier.join()
 
     # The end
 
