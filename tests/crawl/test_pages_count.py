@@ -252,6 +252,15 @@ def test_a_request_of_no_page_outlives_a_refused_commit_and_is_there_once(
     assert written(engine) == 1
 
 
+def test_after_a_refused_commit_the_counts_are_those_of_the_record(
+    engine: Engine,
+) -> None:
+    """It may be that of another partition, which counts its own."""
+    engine.failures.left = 5
+    engine.read_again()
+    assert engine.failures.left == 0
+
+
 def test_a_page_that_is_left_drops_the_requests_that_wait_for_it(
     engine: Engine,
 ) -> None:
