@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 logger = logger_of(__name__)
 
 PAUSE = 0.1
-"""Seconds between two tries to get a partition."""
+"""Seconds between two tries to get a partition, and to become the leader."""
 SOON = 2.0
 """Seconds after which the log says that the worker waits."""
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.httpobj import urlparse_cached
 
-from bloomdupe.crawl.engines.committing import LONGEST_SILENCE, POLL, Background
+from bloomdupe.crawl.engines.committing import LONGEST_SILENCE, Background
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
-from bloomdupe.crawl.engines.handshake import notes_of, say_who
+from bloomdupe.crawl.engines.handshake import PAUSE, notes_of, say_who
 from bloomdupe.crawl.progress.history import Totals
 from bloomdupe.crawl.progress.rounds import Run
 from bloomdupe.crawl.starting import name_of
@@ -303,7 +303,7 @@ class WorkerEngine(CrawlEngine):
                 return True
             if self._has_finished():
                 break
-            await asyncio.sleep(POLL)
+            await asyncio.sleep(PAUSE)
         return False
 
     def _has_finished(self) -> bool:
