@@ -1,6 +1,6 @@
 """Whatever a page yields counts when the page counts, however a crawl is interrupted.
 
-The model of :mod:`support.page_model` is the judge of the rule: see
+The model of :mod:`page_model` is the judge of the rule: see
 :mod:`bloomdupe.crawl.in_flight.registry`.
 """
 
@@ -12,8 +12,8 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from page_model import BareSession, Engine, judged
 from scrapy import Request
-from support.page_model import BareSession, Engine, judged
 from support.repetition import slow_tests_run
 from support.taken_out import waiting_for_pages
 

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.one_feed import OPTIONS, OneFeed
+from feeds.one_feed import OPTIONS, OneFeed
 
 from bloomdupe.errors import FeedChangedError
 from bloomdupe.feeds.feed_format import options_of, with_parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.one_feed import OneFeed
+from feeds.one_feed import OneFeed
 
 from bloomdupe.errors import BloomDupeError, FeedError, StoreError
 from bloomdupe.feeds.journal import Journal, packed

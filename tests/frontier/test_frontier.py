@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.enqueueing import enqueue
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError, StoreError
@@ -185,7 +184,8 @@ def test_a_slot_of_a_checkpoint_that_was_given_up_is_forgotten(
     stored: BloomFilter,
 ) -> None:
     frontier = Frontier(stored)
-    enqueue(frontier, b"a", "host")
+    stored.add(b"a")
+    frontier.push("host", 0, b"a")
     frontier.partitions[0].prepare()
     drain(frontier)
     frontier.checkpoint()

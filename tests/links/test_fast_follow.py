@@ -9,7 +9,7 @@ import pytest
 from scrapy import Request
 from scrapy.http import HtmlResponse, JsonResponse, TextResponse
 from scrapy.link import Link
-from support.url_lists import SEED, at_random, result
+from url_lists import SEED, at_random, result
 
 from bloomdupe.inside_scrapy.faster import makes_the_same, state_of
 from bloomdupe.links import fast_follow

@@ -13,7 +13,7 @@ import pytest
 from scrapy import Request
 from scrapy.http import HtmlResponse, TextResponse
 from support.repetition import repeated
-from support.url_lists import BASES, SEED, at_random, real, result, specified
+from url_lists import BASES, SEED, at_random, real, result, specified
 from w3lib import url as w3lib_url
 
 from bloomdupe.links import safe_urls

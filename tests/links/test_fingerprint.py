@@ -11,7 +11,7 @@ import pytest
 from scrapy import FormRequest, Request
 from scrapy.utils.request import RequestFingerprinter, fingerprint
 from support.repetition import repeated
-from support.url_lists import BEGINNINGS, put_together, specified
+from url_lists import BEGINNINGS, put_together, specified
 
 from bloomdupe.links.fingerprint import _hash, fingerprint_function
 

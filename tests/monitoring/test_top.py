@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import codecs
+import fcntl
 import json
+import os
+import pty
 import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
 import pytest
 from support.jobs import Verb
 from support.monitored_jobs import LONG, NOW, changed, monitored_job, point
-from support.terminal import Terminal
+from support.waiting import DEADLINE
 
 from bloomdupe.crawl.progress.pace import clock, rates
 from bloomdupe.frontier.slot_state import Backoff
@@ -127,8 +138,53 @@ def test_without_a_terminal_it_prints_a_line(verb: Verb, job: Path) -> None:
     assert found["seconds_to_go"] is None  # it does not run
 
 
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
+
+
+class Terminal:
+    """``bloomdupe top`` in a terminal of its own."""
+
+    def __init__(self, job: Path, term: str = "xterm-256color") -> None:
+        self._end, other = pty.openpty()
+        fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "bloomdupe.cli.main", "top", job],
+            stdin=other,
+            stdout=other,
+            stderr=other,
+            env={**os.environ, "TERM": term},
+        )
+        self._before = termios.tcgetattr(other)
+        self._other = other
+        # A character of several bytes may come in two pieces.
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self.shown = ""
+
+    def wait_for(self, text: str) -> None:
+        self._read_until(lambda: text in COLOUR.sub("", self.shown))
+
+    def _read_until(self, condition: Callable[[], object]) -> None:
+        """Read its output until something holds; unread, it would make it wait."""
+        deadline = time.monotonic() + DEADLINE
+        while not condition():
+            assert time.monotonic() < deadline, self.shown
+            if select.select([self._end], [], [], 0.1)[0]:
+                self.shown += self._decoder.decode(os.read(self._end, 1 << 16))
+
+    def press(self, key: str) -> None:
+        os.write(self._end, key.encode())
+
+    def end(self) -> int:
+        """Wait for its end."""
+        self._read_until(lambda: self.process.poll() is not None)
+        assert termios.tcgetattr(self._other) == self._before
+        os.close(self._end)
+        os.close(self._other)
+        return self.process.returncode
+
+
 def test_keys_sort_and_quit_and_the_terminal_is_as_before(job: Path) -> None:
-    terminal = Terminal(str(job), 80)
+    terminal = Terminal(job)
     terminal.wait_for("s sort by failed")
     assert "\x1b[1;" in terminal.shown  # bold, in colour
     terminal.press("s")
@@ -138,7 +194,7 @@ def test_keys_sort_and_quit_and_the_terminal_is_as_before(job: Path) -> None:
 
 
 def test_a_terminal_that_cannot_be_refreshed_shows_it_once(job: Path) -> None:
-    terminal = Terminal(str(job), 80, TERM="dumb")
+    terminal = Terminal(job, "dumb")
     terminal.wait_for("pending")
     assert terminal.end() == 0
     assert "\x1b" not in terminal.shown

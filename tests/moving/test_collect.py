@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.collecting_child import (
+from moving.collecting_child import (
     IDENTITY,
     NAMED,
     NAMES,

@@ -34,7 +34,6 @@ from bloomdupe.store.lmdb import environment
 from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from bloomdupe.store.store import Part
 from support.agreement import disagreements
-from support.enqueueing import enqueue
 
 if TYPE_CHECKING:
     from bloomdupe.frontier.slot_queue import Entry
@@ -123,7 +122,8 @@ class FrontierMachine(RuleBasedStateMachine):
             number = self.number
             self.number += 1
             name = str(number).encode()
-            assert enqueue(self.frontier, name, slot, priority, start=start)
+            assert self.filter.add(name)
+            self.frontier.push(slot, priority, name, start=start)
             fifo = self.start_fifo if start else self.fifo
             order = number if fifo else -number
             self.pending[number] = (slot, (-priority, start, order))
@@ -151,7 +151,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def enqueue_seen(self, data: st.DataObject) -> None:
         name = str(data.draw(st.sampled_from(sorted(self.seen)))).encode()
-        assert not enqueue(self.frontier, name)
+        assert not self.filter.add(name)
 
     @rule(many=st.integers(1, 9))
     def pop(self, many: int) -> None:

@@ -19,6 +19,7 @@ from types import SimpleNamespace, coroutine
 from typing import Any, NamedTuple
 
 from scrapy import Request
+from support.jobs import SPIDER, idle_crawler
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.acceptance import Acceptance
@@ -38,7 +39,6 @@ from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.inside_scrapy.processing import CURRENT
 from bloomdupe.requests.serializer import Serializer
 from bloomdupe.store.store import Commit, Part
-from support.jobs import SPIDER, idle_crawler
 
 START = "p0"
 ITEM = "start item"

@@ -9,6 +9,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from support.crawl import BLOOMDUPE
+from support.forks import Child
+from support.output import packed
+from support.placing import Placing
+from support.stops import stop_at, use
+
 from bloomdupe import BloomFilter
 from bloomdupe.cli import stores
 from bloomdupe.feeds.appended_feed import AppendedFeed
@@ -20,11 +26,6 @@ from bloomdupe.store.redis.client import Client
 from bloomdupe.store.redis.crawl_reader import NOBODY, Counts
 from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.store import Part
-from support.crawl import BLOOMDUPE
-from support.forks import Child
-from support.output import packed
-from support.placing import Placing
-from support.stops import stop_at, use
 
 if TYPE_CHECKING:
     import random
@@ -294,5 +295,5 @@ def started(
         "folder": str(directory.parent),
         "command": [str(BLOOMDUPE), "collect", url, str(directory), *NAMED, *options],
         "log": f"{directory}.said",
-        "before": [("support.collecting_child.Watch", [without, stop])],
+        "before": [("moving.collecting_child.Watch", [without, stop])],
     })  # fmt: skip
