@@ -1,9 +1,7 @@
 """F9: damage to the data file of a store, of nine kinds.
 
-A crawl is stopped half-way and its store closed; then each trial damages a copy and
-lets a child open it, look at everything and run the crawl to its end. It must refuse
-with an error of ours, or find everything as it was. The judge is the contents of the
-store after each checkpoint, written down by the process that made it.
+A child must refuse it with an error of ours, or find everything as it was. The judge is
+the contents of the store after each checkpoint, as the process knew them that made it.
 """
 
 from __future__ import annotations

@@ -117,8 +117,6 @@ class DisturbedCrawl:
         self.workers: list[Worker] = []
         """All that there ever were."""
         self.collectors: list[Worker] = []
-        self.deletes = rng.random() < 0.5
-        """Whether collected lines are deleted from Redis."""
         self._without_leases: set[Worker] = set()
         """Workers that have ended; other workers own their partitions."""
         self.happened = Counter[str]()
@@ -325,8 +323,6 @@ class DisturbedCrawl:
         self._wait_for(self.at_work)
         if self.collectors:
             self.collectors[-1].kill()
-        if self.deletes:
-            options = ("--delete", *options)
         url = self.crawl.engine.job
         self.crawl.make_project()  # which has the classes of the items
         process = self.crawl.start_bloomdupe("collect", url, "collected", *options)

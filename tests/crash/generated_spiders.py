@@ -1,9 +1,4 @@
-"""F25: spiders that chance has put together, killed at random points.
-
-A program of ``programs.py`` is crawled by stock Scrapy, then undisturbed with a JOBDIR
-or on Redis, then with one to three kills and to its end. Its items and requests must be
-those of stock Scrapy.
-"""
+"""F25: spiders that chance has put together, killed at random points."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""F4: power cuts, replayed: every point of a crawl, random parts of the cache.
-
-A crawl is recorded with strace; then, for each of its system calls, images of the
-disk are built as they may be found when the power goes while it is in progress.
-"""
+"""F4: power cuts, replayed: every point of a crawl, random parts of the cache."""
 
 from __future__ import annotations
 

@@ -87,12 +87,12 @@ def _items(crawl: DisturbedCrawl) -> Outcome:
     once = _lines_of(crawl.crawl.folder)
     collected = _lines_of(crawl.crawl.folder / "collected")
     outcome = outcome_of(_compared(once, collected, "collect"))
-    if outcome == OK and not crawl.deletes:
-        # The visits of the next day, after which nobody collects, have items, too.
-        again = (line for line in once if _page_of(line) in crawl.revisited)
-        stored = Counter(line for line, _ in _outputs(crawl))
-        outcome = outcome_of(_compared(once + Counter(again), stored, "Redis"))
-    return outcome
+    if outcome != OK:
+        return outcome
+    # The visits of the next day, after which nobody collects, have items, too.
+    again = (line for line in once if _page_of(line) in crawl.revisited)
+    stored = Counter(line for line, _ in _outputs(crawl))
+    return outcome_of(_compared(once + Counter(again), stored, "Redis"))
 
 
 def _compared(expected: Counter[str], lines: Counter[str], where: str) -> Verdict:
@@ -105,8 +105,6 @@ def _compared(expected: Counter[str], lines: Counter[str], where: str) -> Verdic
 
 def doubled(crawl: DisturbedCrawl) -> list[str]:
     """Look whether more items are in Redis than there may ever be."""
-    if crawl.deletes and crawl.collectors:
-        return []
     stored = Counter(line for line, _ in _outputs(crawl))
     return _compared(_lines_of(crawl.crawl.folder), stored, "Redis").wrong
 
@@ -131,8 +129,6 @@ def _done_again(crawl: DisturbedCrawl) -> Outcome:
 
     Only a worker that has lost its lease, and does not know it yet, may do that.
     """
-    if crawl.deletes:
-        return OK
     outputs = _outputs(crawl)
     stock = _counted(crawl.stock.visits)
     # Of a page with one item, that names it.

@@ -1,7 +1,4 @@
-"""F21: workers on Redis: killed, stopped for too long; Redis back at older data.
-
-Their crawl is that of ``owners_model.py``: real frontiers and Lua, without Scrapy.
-"""
+"""F21: workers on Redis: killed, stopped for too long; Redis back at older data."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""F3 and F24: a crawl that is stopped around everything that reaches a disk, or Redis.
-
-The crawls are those of ``tests/idioms``, as is their judge; ``support/stops.py`` lists
-the points. A finished job is run again, and stopped there, too: nothing may change. On
-Redis two workers are killed, and the third runs to the end.
-"""
+"""F3 and F24: a crawl that is stopped around all that reaches a disk, or Redis."""
 
 from __future__ import annotations
 
@@ -102,11 +97,7 @@ def tried(
 
 
 class StopPoints(Fault):
-    """A few crawls a point. Case 0 is the first idiom, case 1 the next, and so on.
-
-    One is killed there, one once more while it goes on; one gets a signal that a user
-    sends; and in one, an error of the disk, of the memory or of a plugin is raised.
-    """
+    """A few crawls a point. Case 0 is the first idiom, case 1 the next, and so on."""
 
     number = "F3"
     name = "`kill -9`, Ctrl-C, SIGTERM, an error at every commit, write and sync"

@@ -1,8 +1,6 @@
 """F2 and F7: ``kill -9``, an I/O error or a full disk at every system call.
 
-The odd cases begin with a store that was killed before. After a kill of F2, from the
-first mark on, the next process must find that nothing but the killed one has changed
-the file, so it need not check all of it.
+The odd cases begin with a store that was killed before.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Trial: one injected fault and its outcome; Fault: a class of trials.
-
-A module a class, named by the fault; ``soak.py`` lists them all, and
-``soak.py`` runs as much of each as one likes.
-"""
+"""Trial: one injected fault and its outcome; Fault: a class of trials."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """World: a link graph of numbers for a bare frontier, and the judge of its crawls.
 
 The process under test reports on a pipe: ``s N`` before it works on a request,
-``a N N N`` when a checkpoint that holds these as done has returned. So the judge
-knows which requests were durable, and never asks the process that died. The output
-file must hold the items of finished requests, each once, and nothing else.
+``a N N N`` when a checkpoint that holds these as done has returned.
 """
 
 from __future__ import annotations
