@@ -49,7 +49,7 @@ def crawl(url: str) -> str:
     """Return a crawl that has stopped, as ``make_job`` makes it in a directory."""
     begin_crawl(url)
     with closing(open_job(url).hold(None)) as job:
-        fill(job, WAITING, DONE, "shutdown")
+        fill(job, WAITING, DONE)
     return url
 
 

@@ -80,21 +80,18 @@ def make_job(
     waiting: Iterable[Request | str],
     *,
     done: Iterable[str] = (),
-    ended: str = "shutdown",
 ) -> Path:
     """Make a job that has stopped: pages that are done, and requests that wait.
 
     Requests are taken in oldest first, as a crawl does.
     """
     with BloomFilter.open(jobdir / "bloomdupe", 10_000, identity=IDENTITY) as seen:
-        fill(HeldJob(Frontier(seen), Rules(), seen.close), waiting, done, ended)
+        fill(HeldJob(Frontier(seen), Rules(), seen.close), waiting, done)
     return jobdir
 
 
-def fill(
-    job: HeldJob, waiting: Iterable[Request | str], done: Iterable[str], ended: str
-) -> None:
-    """Let pages be done and requests wait in a job that is new."""
+def fill(job: HeldJob, waiting: Iterable[Request | str], done: Iterable[str]) -> None:
+    """Let pages be done and requests wait in a job that is new, and has stopped."""
     dump = Serializer(SPIDER).dump
     asked = [Request(one) if isinstance(one, str) else one for one in waiting]
     for request in (*map(Request, done), *asked):
@@ -102,7 +99,7 @@ def fill(
         frontier.seen.add(fingerprint(request))
     for request in asked:
         job.push(SentRequest(_slot_of(request), request.priority, dump(request)))
-    job.frontier.seen.notes["run"] = ended
+    job.frontier.seen.notes["run"] = "shutdown"
     job.commit()
 
 

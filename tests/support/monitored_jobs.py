@@ -57,19 +57,11 @@ def changed(view: View, **attributes: Any) -> View:
     return other
 
 
-def monitored_job(
-    folder: Path,
-    *,
-    history: bool = True,
-    bad: str = "",
-    rate: int = 100,
-    ahead: float = 0.0,
-) -> Path:
+def monitored_job(folder: Path, *, history: bool = True) -> Path:
     """Make a job with three slots, four failures, and a minute of history.
 
-    The URL of another failure and its message have ``bad`` in them. ``rate`` is
-    the number of pages from one point of the history to the next; so many of the first
-    host have 1,500 bytes each. The history is so many seconds ``ahead`` of the clock.
+    From one point of the history to the next there are a hundred pages; so many of the
+    first host have 1,500 bytes each.
     """
     waiting = [f"http://a.example/{n}" for n in range(5)]
     waiting += ["http://b.example/1", f"http://{LONG}/1"]
@@ -77,15 +69,14 @@ def monitored_job(
     with BloomFilter.open(job / "bloomdupe") as seen:
         store = seen.share_store()
         assert store is not None
-        more = [FAILED[0]._replace(url=f"http://d/{bad}", detail=bad, slot=bad)]
-        store.commit(failures_part(FAILED + more * bool(bad)))
+        store.commit(failures_part(FAILED))
         if history:
             kept = History(store)
             for n in range(13):
-                made = point(5.0 * n, pages=rate * n, pending=7, disk=1, seen=12)
-                kept.add(made._replace(time=made.time + ahead))
-            totals = Totals(1, 12 * rate, 12 * rate * 1_500)
-            totals.by_slot["a.example"] = [rate, rate * 1_500]
+                made = point(5.0 * n, pages=100 * n, pending=7, disk=1, seen=12)
+                kept.add(made)
+            totals = Totals(1, 1_200, 1_200 * 1_500)
+            totals.by_slot["a.example"] = [100, 100 * 1_500]
             record = {"crawl": {"totals": totals.record}}
             crawl = Part(changes={META: meta_records(record)})
             store.commit(kept.prepare(), crawl)
