@@ -5,17 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import closing
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.cli.listing import (
-    check_named,
-    given_lines,
-    reasons_of,
-    warn_if_unknown,
-)
 from bloomdupe.cli.output import warn
+from bloomdupe.cli.showing import given_lines, reasons_of, warn_if_unknown
 from bloomdupe.cli.verbs import FAILED, REQUESTS, SELECTION, Answer, verb
+from bloomdupe.crawl.added_requests import BLOCKED, SEEN, TAKEN_IN
 from bloomdupe.crawl.progress.pace import duration, plural
 from bloomdupe.crawl.state.rules import described, rule_of
 from bloomdupe.errors import SettingError
@@ -26,13 +21,10 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterator
 
-    from bloomdupe.crawl.state.rules import Rule, Rules
+    from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.jobs.job import Removed
     from bloomdupe.jobs.project import Project
-
-
-UNDO = "`bloomdupe block --undo` deletes a rule"
 
 
 @verb(
@@ -50,9 +42,8 @@ def add(options: Namespace) -> Answer:
     other lines are added. A running crawl takes them in at its next checkpoint, and
     logs their numbers. If this is interrupted, run it again.
     """
-    check_named(options)
     added, job = Added(), options.job
-    project = job.project(options.project_settings, options.spider)
+    project = job.project(options.project_settings, options.spider, new=True)
     job.add(project, _found(options, project, added, start=True), added)
     return _counts(added)
 
@@ -75,21 +66,19 @@ def requeue(options: Namespace) -> Answer:
     """
     added, selection = Added(), Selection.of(options.slot, options.pattern)
     reasons = reasons_of(options)
-    if reasons is None:
-        check_named(options)
-    elif options.urls or options.file is not None:
+    if reasons is not None and (options.urls or options.file is not None):
         raise SettingError("--failed goes without URLs and --from")
     project = options.job.project(options.project_settings)
     with closing(options.job.changing(project)) as job:
-        if reasons is None:
+        if reasons is not None:
+            job.requeue_failed(selection, reasons, added)
+        else:
             found = _found(options, project, added)
             chosen = (
                 one for one in found if selection.has_stored(one.slot, one.payload)
             )
             job.requeue(chosen, project, added)
-        else:
-            job.requeue_failed(selection, reasons, added)
-    if reasons is not None and not added.taken_in:
+    if not added.counts[TAKEN_IN]:
         warn_if_unknown(options.job, options.slot)
     return _counts(added)
 
@@ -108,12 +97,12 @@ def drop(options: Namespace) -> Answer:
             " .` selects all)"
         )
     selection = Selection.of(options.slot, options.pattern)
-    project = find = None  # slots and patterns need neither project nor Scrapy
+    project, pages = None, set()  # slots and patterns need neither it nor Scrapy
     if requests := _requests(options.urls):
         project = options.job.project(options.project_settings)
-        find = project.finder({project.key_of(one)[0]: one.url for one in requests})
+        pages = {project.key_of(one)[0] for one in requests}
     with closing(options.job.changing(project)) as job:
-        dropped = job.drop(selection, find)
+        dropped = job.drop(selection, project, pages)
         left = job.pending
     if not dropped:
         warn_if_unknown(options.job, options.slot)
@@ -133,33 +122,33 @@ def _found(
     return read_all(lines, project, added.problems, **fields)
 
 
+RESULTS = {
+    "handed_over": (
+        "request",
+        "requests",
+        "handed to the running crawl, which logs what it adds",
+    ),
+    TAKEN_IN: ("pending", "pending", "now"),
+    SEEN: ("was", "were", "seen before: skipped"),
+    "was_pending": ("was", "were", "pending already: not added"),
+    "unseen": ("was", "were", "never seen: use `bloomdupe add`"),
+    BLOCKED: ("is", "are", "blocked: `bloomdupe block --undo` deletes a rule"),
+}
+"""What may become of requests, in the order in which it is said, and in words."""
+
+
 def _counts(added: Added) -> Answer:
     """Answer with the counts; 1 if a request was not read, not known, or blocked."""
-    record = asdict(added)
-    record["broken"] = added.problems.as_dict()
-    del record["problems"]
-    bad = added.problems.count + added.unseen + added.blocked
-    return Answer(_lines_of(added), record, int(bad > 0))
-
-
-def _lines_of(added: Added) -> Iterator[str]:
-    """Yield a line for each count that is not 0."""
-    if added.handed_over:
-        handed = plural(added.handed_over, "request")
-        yield f"{handed} handed to the running crawl, which logs what it adds"
-    if added.taken_in or not added.handed_over:
-        yield f"{added.taken_in:,} pending now"
-    for number, one, many, result in (
-        (added.seen, "was", "were", "seen before: skipped"),
-        (added.was_pending, "was", "were", "pending already: not added"),
-        (added.unseen, "was", "were", "never seen: use `bloomdupe add`"),
-        (added.blocked, "is", "are", f"blocked: {UNDO}"),
-    ):
-        if number:
-            yield f"{plural(number, one, many)} {result}"
-    if added.problems.count:
-        yield f"{added.problems.count:,} could not be read:"
-        yield from added.problems.lines()
+    counts, problems = added.counts, added.problems
+    lines = [
+        f"{plural(counts[name], one, many)} {what}"
+        for name, (one, many, what) in RESULTS.items()
+        if counts[name] or (name == TAKEN_IN and not counts["handed_over"])
+    ]
+    lines += problems.lines()
+    record = {name: counts[name] for name in RESULTS} | {"broken": problems.as_dict()}
+    bad = problems.count + counts["unseen"] + counts[BLOCKED]
+    return Answer(lines, record, int(bad > 0))
 
 
 # Rules, which a job obeys whether it runs or not
@@ -174,18 +163,12 @@ def block(options: Namespace) -> Answer:
     which go when their turn comes. `info` shows the rules. A running crawl obeys at its
     next checkpoint.
     """
-    slot, pattern = options.slot, options.pattern
-    if not (options.urls or slot or pattern):
-        raise SettingError("no rule is given: name URLs, --slot, or --pattern")
-    if options.urls and (slot or pattern):
-        raise SettingError("each URL is a rule by itself, without --slot and --pattern")
-    rules: list[Rule]
-    if options.urls:
-        rules = [rule_of(one.url) for one in _requests(options.urls)]
-    else:
-        Selection.of(slot, pattern)  # or it is refused
-        given = {"slot": slot, "pattern": pattern}
-        rules = [{name: value for name, value in given.items() if value}]
+    given = {"slot": options.slot, "pattern": options.pattern}
+    given = {name: value for name, value in given.items() if value}
+    if bool(given) == bool(options.urls):
+        raise SettingError("name URLs, each a rule by itself, or --slot or --pattern")
+    Selection.of(options.slot, options.pattern)  # or it is refused
+    rules = [rule_of(one.url) for one in _requests(options.urls)] or [given]
     return _ruled(
         options,
         lambda there: (there.not_blocking if options.undo else there.blocking)(rules),
@@ -200,7 +183,7 @@ def pause(options: Namespace) -> Answer:
     while only requests of paused slots are pending. A running crawl obeys at its next
     checkpoint.
     """
-    return _ruled(options, lambda there: there.pausing([_slot(options)]))
+    return _ruled(options, lambda there: there.pausing([options.slot]))
 
 
 @verb("resume crawls/site --slot slow.example.com", "--slot")
@@ -209,27 +192,21 @@ def resume(options: Namespace) -> Answer:
 
     A running crawl obeys at its next checkpoint.
     """
-    return _ruled(options, lambda there: there.resuming(_slot(options)))
-
-
-def _slot(options: Namespace) -> str:
-    if options.slot is None:
-        raise SettingError(f"--slot SLOT names the slot to {options.verb}")
-    slot: str = options.slot
-    return slot
+    return _ruled(options, lambda there: there.resuming(options.slot))
 
 
 def _ruled(options: Namespace, change: Callable[[Rules], Rules]) -> Answer:
+    blocks = options.verb == "block"  # links that come later, too
+    if not blocks and options.slot is None:
+        raise SettingError(f"--slot SLOT names the slot to {options.verb}")
     rules, obeyed = options.job.change_rules(change)
-    if options.verb != "block":  # which is for links that come later, too
+    what, now = "blocked", [*map(described, rules.blocked)]
+    if not blocks:
         warn_if_unknown(options.job, options.slot)
-    if options.verb == "block":
-        lines = [f"blocked: {described(rule)}" for rule in rules.blocked]
-    else:
-        lines = [f"paused: slot {slot}" for slot in sorted(rules.paused)]
-    nothing = f"Nothing is {'blocked' if options.verb == 'block' else 'paused'}."
+        what, now = "paused", [f"slot {slot}" for slot in sorted(rules.paused)]
+    lines = [f"{what}: {one}" for one in now] or [f"Nothing is {what}."]
     record = {name: rules.values[name] for name in ("blocked", "paused")}
-    return Answer([*(lines or [nothing]), obeyed], record)
+    return Answer([*lines, obeyed], record)
 
 
 def _requests(urls: list[str]) -> list[Any]:
@@ -279,10 +256,8 @@ def reset(options: Namespace) -> Answer:
     output that was not collected included.
     """
     removed: Removed = options.job.remove((lambda _: None) if options.yes else _confirm)
-    lines = [f"removed: {', '.join(removed.places)}: {removed.contents}"]
-    lines += [f"stays: {name}" for name in removed.stays]
-    places, held, stays = removed
-    return Answer(lines, {"removed": places, "held": held, "stays": stays})
+    line = f"removed: {', '.join(removed.places)}: {removed.contents}"
+    return Answer([line], {"removed": removed.places, "held": removed.contents})
 
 
 def _confirm(removed: Removed) -> None:

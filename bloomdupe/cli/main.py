@@ -9,9 +9,9 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe._version import __version__
-from bloomdupe.cli import change, listing, showing, stores
+from bloomdupe.cli import change, showing, stores
 from bloomdupe.cli.output import flush, progress_reported, say_all, warn
-from bloomdupe.cli.verbs import BOTH, INTERRUPTED, Verb, argument
+from bloomdupe.cli.verbs import BOTH, INTERRUPTED, OPTIONS, Verb
 from bloomdupe.errors import BloomDupeError, SettingError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ LONGEST = 300
 
 VERBS = {
     one.name: one
-    for module in (showing, listing, change, stores)
+    for module in (showing, change, stores)
     for one in vars(module).values()
     if isinstance(one, Verb)
 }
@@ -71,7 +71,7 @@ def add_verbs(parser: ArgumentParser, prog: str, jobdir: str | None = None) -> N
                 help="; or ".join(verb.on) + f" (default: {shown})" * bool(default),
             )
         for name in (*verb.options, "--json"):
-            its_parser.add_argument(*name.split(), **argument(name))
+            its_parser.add_argument(*name.split(), **OPTIONS[name])
 
 
 class _Parser(ArgumentParser):
@@ -113,8 +113,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             return run(build_parser().parse_args(words))
-        except BrokenPipeError:  # --help had no reader, which Python 3.10 does not mind
-            return 0
         finally:
             flush()  # of --help, which ends the process
     except BloomDupeError as error:
@@ -140,8 +138,10 @@ def run(options: Namespace) -> int:
     except BloomDupeError as error:
         warn(f"bloomdupe {verb.name}: {error}")
         return 2 if isinstance(error, SettingError) else 1
-    except PermissionError as error:
-        warn(f"bloomdupe {verb.name}: {error}; look at its owner and its permissions")
+    except OSError as error:
+        remedy = "; look at its owner and its permissions"
+        is_forbidden = isinstance(error, PermissionError)
+        warn(f"bloomdupe {verb.name}: {error}{remedy * is_forbidden}")
         return 1
     except KeyboardInterrupt:
         warn(f"bloomdupe {verb.name}: interrupted")
@@ -154,10 +154,8 @@ def _job_for(verb: Verb, named: str) -> Job:
     from bloomdupe.jobs import open_job
 
     if is_url(named) and verb.on != BOTH:  # which may hold a password
-        has = ", ".join(one.name for one in VERBS.values() if one.on == BOTH)
         raise SettingError(
-            f"a crawl on Redis does not have this verb: expected {verb.on[0]}. The"
-            f" verbs of a crawl on Redis are {has}"
+            f"a crawl on Redis does not have this verb: expected {verb.on[0]}"
         )
     return open_job(named)
 

@@ -35,16 +35,6 @@ def say_all(lines: Iterable[str]) -> None:
         flush()
 
 
-def write(data: bytes) -> None:
-    """Write a file to standard output as it is, as long as there is a reader.
-
-    Raises :class:`BloomDupeError` if it cannot be written.
-    """
-    with _explained():
-        if sys.stdout is not None:
-            sys.stdout.buffer.write(data)
-
-
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
     """Explain why lines cannot be written, unless their reader has stopped."""

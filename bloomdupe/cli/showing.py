@@ -1,36 +1,45 @@
-"""The verbs that show a job, or the figures of a filter: info, top, report and size."""
+"""The verbs that only read: info, top, report, size, list and check."""
 
 from __future__ import annotations
 
-import math
 import os
-import re
 import sys
 import time
+from base64 import b64encode
+from itertools import chain, islice
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bloomdupe.cli.output import table, write
-from bloomdupe.cli.verbs import Answer, verb
+from bloomdupe.cli.output import table, warn
+from bloomdupe.cli.verbs import FAILED, REQUESTS, SELECTION, Answer, verb
 from bloomdupe.crawl.progress.pace import duration, plural, when
 from bloomdupe.crawl.progress.rounds import versions_in
+from bloomdupe.crawl.state.failures import Failure, in_words
 from bloomdupe.crawl.state.rules import described
 from bloomdupe.errors import BloomDupeError, SettingError, shown
 from bloomdupe.filter import sizing
 from bloomdupe.filter.layer import most_memory
-from bloomdupe.jobs.figures import figures
+from bloomdupe.jobs.held import Problems
+from bloomdupe.jobs.listed import FailureGroup, ListedRequest, Selection
 from bloomdupe.jobs.view import RUNNING, slot_name
+from bloomdupe.monitoring.figures import figures
 from bloomdupe.printable import near
+from bloomdupe.settings import check_reasons
 from bloomdupe.store.files import write_file
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from bloomdupe.filter.contents import FilterInfo
     from bloomdupe.jobs.job import Job
+    from bloomdupe.jobs.listed import FoundUrl
+    from bloomdupe.jobs.request_line import Line
     from bloomdupe.jobs.view import View
+
+    Rows: TypeAlias = Iterator[tuple[str, str]]
+    """Names and figures, to be printed in this order."""
+    Listed: TypeAlias = ListedRequest | Failure | FailureGroup
 
 
 @verb("info crawls/site", store_required=False)
@@ -47,10 +56,10 @@ def info(options: Namespace) -> Answer:
     filter_, identity, view = job.describe()
     record = {**filter_.as_dict(), "identity": identity}
     record["job"] = None if view is None else view.as_dict()
-    return Answer(table(_rows(filter_, identity, view)), record)
+    return Answer(table(_rows(record, view)), record)
 
 
-def _all(jobs: Sequence[Job]) -> Answer:
+def _all(jobs: Iterable[Job]) -> Answer:
     rows: list[Sequence[str]]
     rows = [("job", "state", "age", "pages/min", "pages", "pending", "failed")]
     records: list[dict[str, Any]] = []
@@ -64,45 +73,52 @@ def _all(jobs: Sequence[Job]) -> Answer:
             rows.append((job, f"cannot be read: `bloomdupe verify {job}`", *[""] * 5))
             records.append({"job": job, "state": "cannot be read", "error": str(error)})
         else:
-            rows.append((job, *_cells(view)))
+            rows.append((job, *_summary(view)))
             records.append({"job": job, **view.as_dict()})
     return Answer(table(rows, left=2), iter(records), int(unread))
 
 
-def _cells(view: View) -> Sequence[str]:
+def _summary(view: View) -> Sequence[str]:
     age = duration(max(0.0, time.time() - view.life.written_at))
     runs = view.state.name == RUNNING and view.rate is not None
     rate = f"{view.rate:,.0f}" if runs else ""
-    failed = f"{len(view.failed.requests):,}"
-    return view.state.text, age, rate, f"{view.pages:,}", f"{view.pending:,}", failed
+    counts = view.pages, view.pending, len(view.failed.requests)
+    return view.state.text, age, rate, *map("{:,}".format, counts)
 
 
-# One job: the figures of the job below each other, then the filter
+OF_FILTERS = {
+    "expected URLs (n), given": "{capacity:,}",
+    "URLs seen, counted": "{keys:,}",
+    "false-positive probability (p), given": "{fpp:.3g}",
+    "  calculated for now": "{current_fpp:.3g}",
+    "lost to false positives, expected": "{expected_loss:.3g}",
+    "exact keys": "{exact_keys:,}",
+}
+"""Names of figures, in the order in which they are printed, and how they are."""
 
 
-def _rows(
-    filter_: FilterInfo, identity: dict[str, Any], view: View | None
-) -> Iterator[tuple[str, str]]:
-    workers = None if view is None else view.life.workers
-    yield "store" if workers is None else "crawl", str(filter_.path)
-    for name, value in identity.items():
+def _figures(names: dict[str, str], record: dict[str, Any]) -> Rows:
+    """Yield figures of a record, as they are printed."""
+    yield from ((name, text.format(**record)) for name, text in names.items())
+
+
+def _rows(record: dict[str, Any], view: View | None) -> Rows:
+    """Yield the figures of the job below each other, then those of the filter."""
+    is_shared = view is not None and view.life.workers is not None
+    yield "crawl" if is_shared else "store", str(record["path"])
+    for name, value in record["identity"].items():
         if value:  # BLOOMDUPE_EXACT may be off
             yield f"made for {name}", str(value)
     if view is not None:
         yield from _rows_of_job(view)
-    yield "expected URLs (n), given", f"{filter_.capacity:,}"
-    yield "URLs seen, counted", f"{filter_.keys:,}"
-    yield "false-positive probability (p), given", f"{filter_.fpp:.3g}"
-    yield "  calculated for now", f"{filter_.current_fpp:.3g}"
-    yield "lost to false positives, expected", f"{filter_.expected_loss:.3g}"
-    if workers is None:
-        yield "layers", str(len(filter_.layers))
-    yield "exact keys", f"{filter_.exact_keys:,}"
-    if filter_.disk_bytes and view is None:
-        yield "disk", f"{filter_.disk_bytes:,} bytes"
+    yield from _figures(OF_FILTERS, record)
+    if not is_shared:
+        yield "layers", str(len(record["layers"]))
+    if record["disk_bytes"] and view is None:
+        yield "disk", f"{record['disk_bytes']:,} bytes"
 
 
-def _rows_of_job(view: View) -> Iterator[tuple[str, str]]:
+def _rows_of_job(view: View) -> Rows:
     yield "job", view.state.text
     at, number = when(view.life.written_at), view.transaction
     yield "last checkpoint", f"{at} (transaction {number:,})"
@@ -131,18 +147,15 @@ def top(options: Namespace) -> Answer:
     Keys: q quits, s sorts the slots in another way. Without a terminal, the job is
     shown once.
     """
+    from bloomdupe.monitoring.top import follow, screen
+
     if not 0.1 <= options.interval <= 3_600:
         raise SettingError(
             f"--interval {options.interval:g}: expected seconds from 0.1 to 3600"
         )
-    job: Job = options.job
-    if options.json:
-        return Answer((), job.read().as_dict())
-    from bloomdupe.monitoring.top import follow, screen
-
-    if _in_terminal():
-        return Answer((), follow(job, options.interval).as_dict())
-    view = job.read()
+    if not options.json and _in_terminal():
+        return Answer((), follow(options.job, options.interval).as_dict())
+    view = options.job.read()
     *lines, _ = screen(view, get_terminal_size())  # without the keys
     return Answer(lines, view.as_dict())
 
@@ -162,13 +175,15 @@ def report(options: Namespace) -> Answer:
     """
     from bloomdupe.monitoring.report import report as page_of
 
-    data = page_of(options.job.read()).encode()
+    page = page_of(options.job.read())
+    data = page.encode()
     record = {"page": options.output, "bytes": len(data)}
     if options.output == "-":
         if options.json:
             raise SettingError("--output -: --json needs a file for the page")
-        write(data)
-        return Answer((), record)
+        # In ASCII, whatever the terminal can encode.
+        page = page.encode("ascii", "xmlcharrefreplace").decode()
+        return Answer(page.splitlines(), record)
     target = Path(options.output)
     if target.is_dir():
         raise SettingError(f"--output {target}: it is a directory; name a file")
@@ -179,32 +194,28 @@ def report(options: Namespace) -> Answer:
     return Answer([f"{options.output}: {len(data):,} bytes"], record)
 
 
-FIGURES = (
-    ("expected URLs (n)", "{urls:,}"),
-    ("false-positive probability (p), given", "{fpp_given:.3g}"),
-    ("  calculated", "{fpp_calculated:.3g}"),
-    ("bits per key (m/n)", "{bits_per_key:.2f}"),
-    ("  least possible for that p", "{bits_per_key_optimal:.2f}"),
-    ("hashes (k)", "{hashes}"),
-    ("share of bits set", "{fill:.1%}"),
-    ("memory", "{memory_bytes:,} bytes"),
-    ("  with BLOOMDUPE_FILTER_MEMORY = 0", "{memory_bytes_mapped:,} bytes"),
-    ("disk, compacted", "{disk_bytes:,} bytes"),
-)
-"""Names and figures, in the order in which they are printed."""
-
-AMOUNT = re.compile(r"([0-9_.]+(?:e[0-9]+)?)\s*([KMGT]?)", re.I)
+OF_SIZES = {
+    "expected URLs (n)": "{urls:,}",
+    "false-positive probability (p), given": "{fpp_given:.3g}",
+    "  calculated": "{fpp_calculated:.3g}",
+    "bits per key (m/n)": "{bits_per_key:.2f}",
+    "  least possible for that p": "{bits_per_key_optimal:.2f}",
+    "hashes (k)": "{hashes}",
+    "share of bits set": "{fill:.1%}",
+    "memory": "{memory_bytes:,} bytes",
+    "  with BLOOMDUPE_FILTER_MEMORY = 0": "{memory_bytes_mapped:,} bytes",
+    "disk, compacted": "{disk_bytes:,} bytes",
+}
 
 
 def amount(text: str) -> int:
     """Read a number of URLs: ``10_000_000``, ``1e7``, ``10M``."""
-    match = AMOUNT.fullmatch(text.strip())
+    power = " KMGT".find(text[-1:].upper())
     try:
-        power = " KMGT".index(match[2].upper() or " ") if match else 0
-        number = float(match[1]) * 1000**power if match else math.nan
-    except (ValueError, OverflowError):
-        number = math.nan
-    if not number <= sizing.MOST_KEYS:
+        number = float(text[:-1] if power > 0 else text) * 1000 ** max(0, power)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= sizing.MOST_KEYS:
         raise SettingError(
             f"--urls {shown(text)} is not a number such as 10000000, 1e7 or 10M"
         )
@@ -233,4 +244,146 @@ def size(options: Namespace) -> Answer:
         "disk_bytes": shape.bits // 8,
         "fill": shape.fill(capacity),
     }
-    return Answer(table((name, text.format(**found)) for name, text in FIGURES), found)
+    return Answer(table(_figures(OF_SIZES, found)), found)
+
+
+# Requests of a job, one on each line, and URLs
+
+OF_FAILURES = ("slot", "reason", "status", "times", "time", "url", "parent", "detail")
+"""Fields of a failed request that its JSON object has."""
+
+
+@verb(
+    "list crawls/site --slot example.com --pattern '/tag/' --limit 20",
+    *SELECTION,
+    *FAILED,
+    "--summary",
+    "--limit",
+    store_required=False,
+)
+def list_requests(options: Namespace) -> Answer:
+    """List the pending requests of the last checkpoint, and those in flight.
+
+    Each line has slot, priority, method, callback and URL, slot by slot, the next
+    request first. With --failed, list the failed requests instead, the latest first.
+    With --json, print an object on each line.
+    """
+    job: Job = options.job
+    selection = Selection.of(options.slot, options.pattern)
+    reasons = reasons_of(options)
+    most = options.limit
+    if most is not None and not 0 < most <= sys.maxsize:
+        raise SettingError(
+            f"--limit {shown(most)} is not a number of lines, such as 20"
+        )
+    warn_if_unknown(job, options.slot)
+    if options.summary and reasons is None:
+        raise SettingError("--summary groups failed requests: add --failed")
+    found: Iterator[Listed]
+    if reasons is None:
+        found = job.requests(selection)
+    else:
+        failed = job.failed_requests(selection, reasons)
+        found = iter(failed.groups if options.summary else failed.requests)
+    found = islice(found, most)
+    return Answer(map("  ".join, map(_cells, found)), map(_record, found))
+
+
+def _record(one: Listed) -> dict[str, Any]:
+    found = one._asdict()
+    if isinstance(one, Failure):
+        return {name: found[name] for name in OF_FAILURES}
+    if isinstance(one, ListedRequest):
+        found["payload"] = one.payload and b64encode(one.payload).decode()
+        for name in ("not_before", "problem", "payload"):
+            if found[name] is None:
+                del found[name]
+    return found
+
+
+def _cells(one: Listed) -> list[str]:
+    """Return the parts of a line."""
+    slot = slot_name(one.slot)
+    if isinstance(one, FailureGroup):
+        exception = [one.exception] * bool(one.exception)
+        return [f"{one.requests:,}", in_words(one.reason, one.status), *exception, slot]
+    if isinstance(one, Failure):
+        reason = in_words(one.reason, one.status)
+        detail = "" if one.reason == "status" else f"  {one.detail}"
+        return [slot, reason, f"{one.times}x", when(one.time), f"{one.url}{detail}"]
+    if one.problem is not None:
+        return [slot, f"cannot be read: {one.url}: {one.problem}"]
+    then = [] if one.not_before is None else [f"after {when(one.not_before)}"]
+    callback = one.callback or "no callback"
+    return [slot, str(one.priority), one.method, callback, one.url, *then]
+
+
+@verb("check crawls/site https://example.com/a https://example.com/b", *REQUESTS)
+def check(options: Namespace) -> Answer:
+    """Show whether the job has seen URLs, has them pending, or they have failed.
+
+    It is as of the last checkpoint. A URL that is seen and not pending is done, was
+    removed, or is in flight. The project's fingerprinter decides which URLs are the
+    same; run this in its folder.
+    """
+    problems = Problems()
+    lines = given_lines(options, problems)
+    urls = options.job.look_up(options.project_settings, lines, problems)
+    record = {
+        "urls": [
+            {
+                **one._asdict(),
+                "pending": [*map(_record, one.pending)],
+                "failed": one.failed and _record(one.failed),
+            }
+            for one in urls
+        ],
+        "broken": problems.as_dict(),
+    }
+    said = chain(chain.from_iterable(map(_states, urls)), problems.lines())
+    return Answer(said, record, int(problems.count > 0))
+
+
+def _states(one: FoundUrl) -> Iterator[str]:
+    for found in one.pending:
+        then = "" if found.not_before is None else f", after {when(found.not_before)}"
+        yield (
+            f"pending in {found.slot}, priority {found.priority},"
+            f" {found.callback or 'no callback'}{then}: {one.url}"
+        )
+    if not one.pending:
+        state = "seen, not pending" if one.seen else "new"
+        if one.failed is not None:
+            reason = in_words(one.failed.reason, one.failed.status)
+            state = f"failed ({reason}, {one.failed.times}x)"
+        yield f"{state}: {one.url}"
+
+
+# What a user has given
+
+
+def given_lines(options: Namespace, problems: Problems) -> Iterator[Line]:
+    """Return the URLs that were given, and then the lines of the file.
+
+    Refuses a verb that is given neither.
+    """
+    if not options.urls and options.file is None:
+        raise SettingError("no URLs are given: name some, or a file with --from")
+    from bloomdupe.jobs.request_line import lines_of
+
+    return lines_of(options.urls, options.file, problems)
+
+
+def warn_if_unknown(job: Job, slot: str | None) -> None:
+    """Say so if no request of a slot is pending or failed: its name may be mistyped."""
+    if slot is not None and not job.has_slot(slot):
+        warn(f"the job has no slot {slot!r}: no request of it is pending or failed")
+
+
+def reasons_of(options: Namespace) -> tuple[str, ...] | None:
+    """Return the given reasons, () for all; None without ``--failed``."""
+    if options.reason is None:
+        return () if options.failed else None
+    if not options.failed:
+        raise SettingError("--reason selects failed requests: add --failed")
+    return check_reasons(options.reason, "--reason") or ()

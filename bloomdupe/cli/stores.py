@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.output import table
 from bloomdupe.cli.verbs import DISK, INTERRUPTED, Answer, verb
+from bloomdupe.crawl.added_requests import SEEN, TAKEN_IN
 from bloomdupe.crawl.progress.pace import plural
-from bloomdupe.errors import SettingError, StoreError
+from bloomdupe.errors import SettingError
 from bloomdupe.filter.parameters import is_url
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
-
-    from bloomdupe.jobs.project import Project
-    from bloomdupe.moving.scrapy_job import ScrapyJob
-    from bloomdupe.moving.scrapy_redis_job import RedisJob
 
 
 @verb("backup crawls/site backup", "target", "--with-cookies", on=DISK)
@@ -84,70 +81,38 @@ def import_job(options: Namespace) -> Answer:
     this is interrupted, there is no job: run it again.
     """
     from bloomdupe.jobs.project import Project
-    from bloomdupe.moving.imports import import_into
+    from bloomdupe.moving.imports import import_into, source_of
 
-    job = options.job
-    path = job.new_directory
+    path, named = options.job.path, options.source or options.store
     project = Project.of_job(options.project_settings, options.spider, None, str(path))
     if not project.known:
         raise SettingError(
             f"--spider {options.spider!r}: its callbacks are needed, so call this in"
             " the folder of its project"
         )
-    with _source(options.source or options.store, project) as source:
-        found = import_into(
+    with closing(source_of(named, project)) as source:
+        added, remarks = import_into(
             path,
             project,
             source,
             trusted=options.trust_pickles,
             only_seen=options.fingerprints_only,
         )
+    taken_in, seen = added.counts[TAKEN_IN], added.counts[SEEN]
     lines = [
-        f"{plural(found.taken_in, 'request')} pending now",
-        f"{plural(found.seen, 'URL counts', 'URLs count')} as seen",
-        *found.remarks,
+        f"{plural(taken_in, 'request')} pending now",
+        f"{plural(seen, 'URL counts', 'URLs count')} as seen",
+        *remarks,
+        *added.problems.lines(),
     ]
-    if found.problems.count:
-        lines += [f"{found.problems.count:,} could not be read:"]
-        lines += found.problems.lines()
-        lines += [
+    if added.problems.count:
+        lines.append(
             "SOURCE still has them: mend what is named, call `bloomdupe reset`, and"
             " import again"
-        ]
-    record = {**vars(found), "problems": found.problems.as_dict()}
-    return Answer(lines, record, int(found.problems.count > 0))
-
-
-@contextmanager
-def _source(name: str, project: Project) -> Iterator[ScrapyJob | RedisJob]:
-    from bloomdupe.moving.scrapy_job import ScrapyJob
-    from bloomdupe.store.lmdb.lmdb_store import Directory
-
-    directory = Path(name)
-    if is_url(name):
-        from bloomdupe.moving.scrapy_redis_job import RedisJob
-
-        with closing(RedisJob(name, project)) as crawl:
-            yield crawl
-    elif ScrapyJob.is_there(directory):
-        yield ScrapyJob(directory)
-    elif not directory.is_dir():
-        raise StoreError(
-            f"{name} is no directory: `bloomdupe add --from` reads a list of URLs"
         )
-    elif any(
-        Directory(one).is_marked() for one in (directory, directory / "bloomdupe")
-    ):
-        raise StoreError(
-            f"{name} is a job of bloomdupe: `bloomdupe backup` copies it, and"
-            " `bloomdupe list --json` lists its requests for `bloomdupe add --from`"
-        )
-    else:
-        raise StoreError(f"{name} is a directory without a job")
-
-
-PAUSE = 1.0
-"""Seconds between two reads from Redis."""
+    record = {TAKEN_IN: taken_in, SEEN: seen, "remarks": remarks}
+    record["problems"] = added.problems.as_dict()
+    return Answer(lines, record, int(added.problems.count > 0))
 
 
 @verb(
@@ -178,7 +143,7 @@ def collect(options: Namespace) -> Answer:
         )
     from bloomdupe.moving.delivering import deliver
 
-    found = deliver(options.job, options.project_settings, options.feed)
+    found = deliver(options.job, options.project_settings, options.feed or ())
     rows = (
         (
             one["uri"],
@@ -196,22 +161,23 @@ def _collect(options: Namespace) -> Answer:
     """Write the output in Redis into files."""
     from bloomdupe.moving.collecting import Collecting
 
-    interrupted = False
-    with Collecting(
+    collecting = Collecting(
         options.store,
         Path(options.directory),
         options.project_settings,
         delete=options.delete,
         rest=options.rest,
-        named=options.feed,
-    ) as collecting:
+        named=options.feed or (),
+    )
+    interrupted = False
+    with closing(collecting):
         try:
-            collecting.run(PAUSE if options.follow else None)
+            collecting.run(follow=options.follow)
         except KeyboardInterrupt:
             # The next call writes to the files what is committed.
             interrupted = True
-    found = {**collecting.result, "interrupted": interrupted}
-    status = INTERRUPTED if interrupted else int(found["failed"])
+    found = {"files": collecting.files, **collecting.result, "interrupted": interrupted}
+    status = INTERRUPTED if interrupted else int(bool(found["failed"]))
     return Answer(_lines(found), found, status)
 
 

@@ -67,78 +67,76 @@ SELECTION = ("--slot", "--pattern")
 FAILED = ("--failed", "--reason")
 REQUESTS = ("urls", "--from")
 
-OPTIONS: dict[str, str | tuple[str, str, Any] | dict[str, Any]] = {
-    "urls": {"nargs": "*", "metavar": "URL", "help": "such as https://a.example/"},
-    "--from": {
-        "dest": "file",
-        "metavar": "FILE",
-        "help": "a file with a URL or a JSON object on each line; - is standard input",
-    },
-    "--callback": ("NAME", "the spider's method for the responses", "parse"),
-    "--priority": ("N", "higher ones go first", 0),
-    "--slot": (
-        "SLOT",
-        "only requests of this slot (a host, unless the project names others)",
-        None,
+
+def _switch(help_: str) -> dict[str, Any]:
+    return {"action": "store_true", "help": help_}
+
+
+def _value(
+    metavar: str, help_: str, default: Any = None, **more: Any
+) -> dict[str, Any]:
+    if default is not None:
+        help_ += " (default: %(default)s)"
+        more |= {"default": default, "type": type(default)}
+    return {"metavar": metavar, "help": help_, **more}
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "urls": _value("URL", "such as https://a.example/", nargs="*"),
+    "--from": _value(
+        "FILE",
+        "a file with a URL or a JSON object on each line; - is standard input",
+        dest="file",
     ),
-    "--pattern": ("REGEX", "only URLs in which this regular expression is found", None),
-    "--failed": "failed requests, instead of the others",
-    "--reason": (
+    "--callback": _value("NAME", "the spider's method for the responses", "parse"),
+    "--priority": _value("N", "higher ones go first", 0),
+    "--slot": _value(
+        "SLOT", "only requests of this slot (a host, unless the project names others)"
+    ),
+    "--pattern": _value("REGEX", "only URLs in which this regular expression is found"),
+    "--failed": _switch("failed requests, instead of the others"),
+    "--reason": _value(
         "REASON",
         "only requests that failed for this reason: an HTTP status such as 503, or one"
         " that `list --failed` shows; several are separated by commas",
-        None,
     ),
-    "--spider": ("NAME", "spider of the job, if it is new", None),
-    "--urls": ("N", "expected URLs, such as 10M", "10M"),
-    "--fpp": ("P", "false-positive probability", "1e-06"),
-    "--summary": "with --failed: a line for each reason, exception and slot",
-    "--limit": {"type": int, "metavar": "N", "help": "print at most N lines"},
-    "--interval": ("SECONDS", "seconds between two reads", 2.0),
-    "-o --output": ("FILE", "the page; - is standard output", "report.html"),
-    "--undo": "delete this rule",
-    "--wait": "return when the crawl has ended",
-    "source": {"nargs": "?", "metavar": "SOURCE", "help": "a JOBDIR, or a URL"},
-    "--trust-pickles": "load pending requests and spider.state, as Scrapy does: this"
-    " can run any code that was put there",
-    "--fingerprints-only": "import the seen URLs, which runs no code; pages that are"
-    " pending count as seen, too, and are not fetched",
-    "directory": {
-        "metavar": "DIRECTORY",
-        "nargs": "?",
-        "help": "of the files of a crawl on Redis",
-    },
-    "--follow": "go on until the crawl has ended, reading every second, and wait for a"
-    " Redis that does not answer; Ctrl-C ends it, too",
-    "--delete": "delete items from Redis that are safe here, to free memory; then only"
-    " this directory has them",
-    "--rest": "let a new directory begin with the items that Redis still has, though"
-    " some items were deleted after they were collected elsewhere",
-    "--feed": {
-        "metavar": "URI",
-        "action": "append",
-        "default": [],
-        "help": "write this feed, too, as -o names it; may be repeated",
-    },
-    "--yes": "do not ask",
+    "--spider": _value("NAME", "spider of the job, if it is new"),
+    "--urls": _value("N", "expected URLs, such as 10M", "10M"),
+    "--fpp": _value("P", "false-positive probability", "1e-06"),
+    "--summary": _switch("with --failed: a line for each reason, exception and slot"),
+    "--limit": _value("N", "print at most N lines", type=int),
+    "--interval": _value("SECONDS", "seconds between two reads", 2.0),
+    "-o --output": _value("FILE", "the page; - is standard output", "report.html"),
+    "--undo": _switch("delete this rule"),
+    "--wait": _switch("return when the crawl has ended"),
+    "source": _value("SOURCE", "a JOBDIR, or a URL", nargs="?"),
+    "--trust-pickles": _switch(
+        "load pending requests and spider.state, as Scrapy does: this can run any code"
+        " that was put there"
+    ),
+    "--fingerprints-only": _switch(
+        "import the seen URLs, which runs no code; pages that are pending count as"
+        " seen, too, and are not fetched"
+    ),
+    "directory": _value("DIRECTORY", "of the files of a crawl on Redis", nargs="?"),
+    "--follow": _switch(
+        "go on until the crawl has ended, reading every second, and wait for a Redis"
+        " that does not answer; Ctrl-C ends it, too"
+    ),
+    "--delete": _switch(
+        "delete items from Redis that are safe here, to free memory; then only this"
+        " directory has them"
+    ),
+    "--rest": _switch(
+        "let a new directory begin with the items that Redis still has, though some"
+        " items were deleted after they were collected elsewhere"
+    ),
+    "--feed": _value(
+        "URI", "write this feed, too, as -o names it; may be repeated", action="append"
+    ),
+    "--yes": _switch("do not ask"),
     "target": {"help": "directory to create"},
-    "--with-cookies": "copy the cookies, too, by which the crawl is logged in",
-    "--json": "print JSON",
+    "--with-cookies": _switch("copy the cookies, too, by which the crawl is logged in"),
+    "--json": _switch("print JSON"),
 }
-"""The arguments of all verbs: the help of a switch; name, help and default of a value;
-or what ``argparse`` takes."""
-
-
-def argument(name: str) -> dict[str, Any]:
-    """Return an argument of verbs as ``argparse`` has it."""
-    given = OPTIONS[name]
-    if isinstance(given, str):
-        return {"action": "store_true", "help": given}
-    if isinstance(given, dict):
-        return given
-    metavar, help_, default = given
-    if default is None:
-        return {"metavar": metavar, "help": help_}
-    help_ += " (default: %(default)s)"
-    kind = type(default)
-    return {"metavar": metavar, "help": help_, "default": default, "type": kind}
+"""The arguments of all verbs, as ``argparse`` takes them."""

@@ -48,7 +48,8 @@ def message_of(requests: list[SentRequest]) -> dict[str, Any]:
     return {"requests": [base64.b64encode(one.packed).decode() for one in requests]}
 
 
-def _read(message: dict[str, Any]) -> list[SentRequest]:
+def requests_in(message: dict[str, Any]) -> list[SentRequest]:
+    """Return the requests of a message that :func:`message_of` has made."""
     entries = (base64.b64decode(one, validate=True) for one in message["requests"])
     return [*map(SentRequest.read, entries)]
 
@@ -88,7 +89,7 @@ class AddedRequests:
     def _take(self, name: str) -> None:
         try:
             message = self._inbox.read(name)
-            requests = _read(message)
+            requests = requests_in(message)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             logger.error(  # noqa: TRY400 - the reason says it all
                 "A message in the inbox cannot be read, and its requests are not"

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.crawl.added_requests import add_request
+from bloomdupe.crawl.added_requests import BLOCKED, TAKEN_IN, add_request
 from bloomdupe.crawl.state.failures import failures_in
 from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import portions
 from bloomdupe.frontier.sent_request import SentRequest
-from bloomdupe.jobs.lines import Problems
-from bloomdupe.requests.layout import url_of
+from bloomdupe.requests.layout import Visit, changed, url_of
 from bloomdupe.store.format import FAILURES
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
     from pathlib import Path
-    from typing import TypeAlias
 
     from typing_extensions import Self
 
@@ -29,30 +28,48 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.project import Project
     from bloomdupe.store.store import Store
 
-    Finder: TypeAlias = Callable[[bytes], bytes | None]
+
+MOST_SHOWN = 20
+MOST_SAID = 1_000
+"""Characters of a problem's description."""
+
+
+@dataclass
+class Problems:
+    """Lines that could not be used, and why. Keeps the first ``MOST_SHOWN``."""
+
+    count: int = 0
+    shown: list[str] = field(default_factory=list)
+
+    def add(self, where: str, what: str) -> None:
+        """Add a problem."""
+        self.count += 1
+        if len(self.shown) < MOST_SHOWN:
+            what = what if len(what) <= MOST_SAID else f"{what[:MOST_SAID]}..."
+            self.shown.append(f"{where}: {what}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain types, for JSON."""
+        return {"count": self.count, "first": self.shown}
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines to print; none if there is no problem."""
+        if self.count:
+            yield f"{self.count:,} could not be read:"
+        yield from self.shown
+        if self.count > len(self.shown):
+            yield f"... and {self.count - len(self.shown):,} more"
 
 
 @dataclass
 class Added:
-    """Counts of requests that were added by hand, by result."""
+    """What became of requests that were added by hand."""
 
-    taken_in: int = 0
-    """Requests that are pending now."""
-    seen: int = 0
-    """Requests that were seen before, and so skipped."""
-    was_pending: int = 0
-    """Requests that were pending already, and so left as they are."""
-    unseen: int = 0
-    """Requests that were never seen, and so cannot be repeated."""
-    blocked: int = 0
-    """Requests that a rule of ``bloomdupe block`` keeps out."""
-    handed_over: int = 0
-    """Requests that the running crawl is to take in."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """By result: those of :func:`~bloomdupe.crawl.added_requests.add_request`; and
+    ``was_pending`` (left as they are), ``unseen`` (they cannot be repeated), and
+    ``handed_over`` to the running crawl, which is to take them in."""
     problems: Problems = field(default_factory=Problems)
-
-    def count(self, name: str) -> None:
-        """Count a request by the name of a field."""
-        setattr(self, name, getattr(self, name) + 1)
 
 
 class HeldJob:
@@ -114,8 +131,7 @@ class HeldJob:
 
     def add(self, requests: list[SentRequest], added: Added) -> None:
         """Make requests pending that the job has not seen, and count them."""
-        for one in requests:
-            added.count(self.add_one(one))
+        added.counts.update(map(self.add_one, requests))
         self.commit()
 
     def requeue(
@@ -126,23 +142,20 @@ class HeldJob:
         Pages that are pending are left, and so are pages that were never seen. Memory
         grows with the given requests, about 1 kB each.
         """
-        from bloomdupe.jobs.request_line import brought_back
-
         wanted: dict[bytes, SentRequest] = {}
         for one in requests:
             key, exact = one.keys[0]
             if not self.frontier.of_slot(one.slot).seen.contains(key, exact=exact):
-                added.unseen += 1
+                added.counts["unseen"] += 1
             elif self.rules.keep_out(one.slot, url_of(one.payload)):
-                added.blocked += 1
+                added.counts[BLOCKED] += 1
             else:
                 wanted[key] = one
-        find = project.finder({key: url_of(one.payload) for key, one in wanted.items()})
-        for key, _ in pending_among(self.stores.values(), find):
-            added.was_pending += wanted.pop(key, None) is not None
+        for key, _ in pending_among(self.stores.values(), project):
+            added.counts["was_pending"] += wanted.pop(key, None) is not None
         for one in wanted.values():
             self.push(one._replace(payload=brought_back(one.payload)))
-        added.taken_in += len(wanted)
+        added.counts[TAKEN_IN] += len(wanted)
         self.commit()
 
     def requeue_failed(
@@ -159,7 +172,7 @@ class HeldJob:
                 if not (one.is_to_retry(reasons) and selection.has(one.slot, one.url)):
                     continue
                 if one.waiting:
-                    added.was_pending += 1
+                    added.counts["was_pending"] += 1
                 elif one.payload is None:
                     source = one.parent or "the page that has led to it"
                     added.problems.add(
@@ -168,21 +181,24 @@ class HeldJob:
                         f" {source} yields it again",
                     )
                 elif self.rules.keep_out(one.slot, one.url):
-                    added.blocked += 1
+                    added.counts[BLOCKED] += 1
                 else:
                     self.push(SentRequest(one.slot, one.priority, one.payload))
                     puts[digest] = one._replace(waiting=True).packed()
-            added.taken_in += len(puts)
+            added.counts[TAKEN_IN] += len(puts)
             parts[number] = Part(changes={FAILURES: puts})
         self.commit(parts)
 
     # Removing requests
 
-    def drop(self, selection: Selection, find: Finder | None) -> int:
-        """Remove pending requests, those to ``find`` only; return their number.
+    def drop(
+        self, selection: Selection, project: Project | None, pages: Container[bytes]
+    ) -> int:
+        """Remove pending requests; return their number.
 
-        Each thousand is a transaction. A failed request that was to be repeated has
-        failed again.
+        If there is a ``project``, those for ``pages`` only, by fingerprint. Each
+        thousand is a transaction. A failed request that was to be repeated has failed
+        again.
         """
         dropped = 0
         for number, store in self.stores.items():
@@ -196,16 +212,13 @@ class HeldJob:
                     one
                     for one in some
                     if selection.has_stored(one.slot, one.payload)
-                    and (find is None or find(one.payload) is not None)
+                    and (project is None or project.page_of(one.payload) in pages)
                 ]
                 self.frontier.remove(gone)
+                failed = (waiting.pop(url_of(one.payload), None) for one in gone)
                 puts = {
                     digest: failure._replace(waiting=False).packed()
-                    for digest, failure in (
-                        waiting.pop(url)
-                        for url in (url_of(one.payload) for one in gone)
-                        if url in waiting
-                    )
+                    for digest, failure in filter(None, failed)
                 }
                 self.commit({number: Part(changes={FAILURES: puts})})
                 dropped += len(gone)
@@ -217,6 +230,18 @@ class HeldJob:
         return self.frontier.pending + self.frontier.waiting
 
 
+def brought_back(payload: bytes) -> bytes:
+    """Return a stored request as a request for a page that was seen.
+
+    The target of a redirect of the page was seen, too, so the request has
+    ``dont_filter``, and so have the requests that follow from it. If a rule has the
+    page revisited, its visits begin anew.
+    """
+    if Visit.of(payload) is None:
+        payload = Visit(renewed=True).added_to(payload)
+    return changed(payload, dont_filter=True)
+
+
 def order_of(project: Project | None) -> dict[str, Any]:
     """Return the options of a frontier in the order of a project, if there is one."""
     if project is None:
@@ -225,13 +250,13 @@ def order_of(project: Project | None) -> dict[str, Any]:
 
 
 def pending_among(
-    stores: Iterable[Store], find: Finder
+    stores: Iterable[Store], project: Project
 ) -> Iterator[tuple[bytes, PendingRequest]]:
-    """Yield the pending requests that ``find`` recognises, with their fingerprints.
+    """Yield the pending requests that can be read, with their fingerprints.
 
     A store knows requests by slot and order, so this reads all of them.
     """
     for store in stores:
         for one in chain.from_iterable(portions(store)):
-            if (key := find(one.payload)) is not None:
+            if (key := project.page_of(one.payload)) is not None:
                 yield key, one

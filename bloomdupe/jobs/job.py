@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.crawl.progress.pace import duration, plural
+from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.state.failures import digest_of, page_of, stored_failures
 from bloomdupe.errors import (
     BloomDupeError,
@@ -42,17 +42,15 @@ if TYPE_CHECKING:
     from bloomdupe.filter.contents import FilterInfo
     from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.frontier.sent_request import SentRequest
-    from bloomdupe.jobs.held import Added, HeldJob
-    from bloomdupe.jobs.lines import Line, Problems
+    from bloomdupe.jobs.held import Added, HeldJob, Problems
     from bloomdupe.jobs.project import Project
+    from bloomdupe.jobs.request_line import Line
     from bloomdupe.jobs.view import Life
-    from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store, StorePlace
 
-MOST_AT_ONCE = 1_000
-"""Requests that are added at once, so that a running crawl need not stop for long."""
-MOST_BYTES = 1 << 20
-"""Bytes of the stored requests that are added at once, unless one has more."""
+MOST_BYTES = 1 << 16
+"""Bytes of the stored requests that are added at once, unless one has more: a running
+crawl need not stop for long."""
 PAUSE = 0.05
 """Seconds between two checks for a crawl that ends."""
 
@@ -64,8 +62,6 @@ class Removed(NamedTuple):
     """The directories or the URL to remove, without passwords."""
     contents: str
     """The contents, for the question to the user."""
-    stays: list[str]
-    """Output files, which stay."""
 
 
 class Job(ABC):
@@ -85,27 +81,39 @@ class Job(ABC):
 
     @property
     @abstractmethod
-    def identity(self) -> dict[str, Any] | None:
-        """The identity of the job, as its store has it; None: there is no job yet."""
+    def missing(self) -> StoreError:
+        """The error if there is no job."""
 
     @abstractmethod
     def places(self) -> AbstractContextManager[Sequence[StorePlace]]:
+        """Give the places of the stores, whether there is a job or not."""
+
+    @property
+    def identity(self) -> dict[str, Any] | None:
+        """What distinguishes it from any other job; None: there is no job yet."""
+        with self.places() as places:
+            if not (places and places[0].exists()):
+                return None
+            with contextlib.closing(places[0].open(readonly=True)) as store:
+                identity: dict[str, Any] | None = store.header.get("identity")
+                return identity
+
+    @contextlib.contextmanager
+    def begun(self) -> Iterator[Sequence[StorePlace]]:
         """Give the places of the stores; refuse a job that is not there."""
+        with self.places() as places:
+            if not (places and places[0].exists()):
+                raise self.missing
+            yield places
 
     @contextlib.contextmanager
     def stores(self) -> Iterator[list[Store]]:
         """Open the stores that were begun, read-only."""
-        with self.places() as places, contextlib.ExitStack() as stack:
+        with self.begun() as places, contextlib.ExitStack() as stack:
             found = [place.open(readonly=True) for place in places if place.exists()]
             for store in found:
                 stack.callback(store.close)
             yield found
-
-    @contextlib.contextmanager
-    def snapshots(self) -> Iterator[tuple[list[Store], list[Snapshot]]]:
-        """Read the last commit of each store."""
-        with self.stores() as stores, contextlib.ExitStack() as stack:
-            yield stores, [stack.enter_context(store.snapshot()) for store in stores]
 
     @abstractmethod
     def rules(self) -> Rules:
@@ -119,9 +127,9 @@ class Job(ABC):
     def life(self) -> Life:
         """Return who has the job now."""
 
-    def sent(self) -> Iterator[SentRequest]:
+    @abstractmethod
+    def sent(self, stores: Sequence[Store]) -> Iterator[SentRequest]:
         """Yield the requests that are on their way to their store."""
-        yield from ()
 
     @abstractmethod
     def hold(self, project: Project | None, *, begin: bool = False) -> HeldJob:
@@ -163,7 +171,8 @@ class Job(ABC):
             with BloomFilter.open(self.named, readonly=True) as seen:
                 return seen.info(), seen.identity, None
         life = self.life()
-        with self.snapshots() as (stores, snapshots):
+        with self.stores() as stores:
+            snapshots = [store.now for store in stores]
             records = [*map(stored_record, snapshots)]
             filter_ = info_of_records(self.shown, stores, records)
             identity = stores[0].header.get("identity", {})
@@ -172,25 +181,24 @@ class Job(ABC):
             known = (self.shown, identity, filter_.capacity)
             return filter_, identity, View(*known, snapshots, life, self.rules())
 
-    def contents(self) -> tuple[str, list[str]]:
-        """Describe the contents, even if they are damaged; and the output files."""
+    def contents(self) -> str:
+        """Describe the contents, even if they are damaged."""
         try:
             filter_, _, view = self.describe()
         except BloomDupeError as error:
-            return f"it cannot be read ({error})", []
+            return f"it cannot be read ({error})"
         seen = f"{plural(filter_.keys, 'URL')} seen"
         if view is None:
-            return seen, []
-        held = f"{seen}, {plural(view.pending, 'request')} pending"
-        stays = [output["uri"] for output in view.outputs]
-        return f"{held}, {plural(view.pages, 'page')}", stays
+            return seen
+        pending, pages = plural(view.pending, "request"), plural(view.pages, "page")
+        return f"{seen}, {pending} pending, {pages}"
 
     def requests(self, selection: Selection) -> Iterator[ListedRequest]:
         """Yield the pending requests, slot by slot; memory does not grow."""
         with self.stores() as stores:
             found: list[Iterator[PendingRequest | SentRequest]]
             found = [pending_requests(store, selection.slot) for store in stores]
-            for one in chain(*found, self.sent()):
+            for one in chain(*found, self.sent(stores)):
                 if one.payload and selection.has_stored(one.slot, one.payload):
                     yield ListedRequest.of(one)
 
@@ -201,15 +209,11 @@ class Job(ABC):
 
         They were not retried since.
         """
-        with self.snapshots() as (_, snapshots):
-            found = FailedRequests.of(snapshots).requests
-        return FailedRequests(
-            [
-                one
-                for one in found
-                if one.is_for(reasons) and selection.has(one.slot, one.url)
-            ]
-        )
+        with self.stores() as stores:
+            return FailedRequests.of(
+                [store.now for store in stores],
+                lambda one: one.is_for(reasons) and selection.has(one.slot, one.url),
+            )
 
     def has_slot(self, slot: str) -> bool:
         """Whether a request of a slot is pending or has failed."""
@@ -224,35 +228,35 @@ class Job(ABC):
         """Return the state of each URL; lines that are no requests are ``problems``."""
         from bloomdupe.jobs.request_line import read_all  # and so Scrapy
 
-        with self.places():  # or there is none
-            project = self.project(settings)
-        with self.places() as places, contextlib.ExitStack() as stack:
+        project = self.project(settings)
+        known: dict[str, tuple[bytes, bool]] = {}
+        with self.begun() as places, contextlib.ExitStack() as stack:
             filters = [
                 stack.enter_context(BloomFilter.open(place, readonly=True))
                 if place.exists()
                 else BloomFilter(1)
                 for place in places
             ]
-            known: dict[str, tuple[bytes, bool]] = {}
             for one in read_all(lines, project, problems):
                 key, exact = one.keys[0]
                 seen = filters[partition_of(one.slot, len(filters))]
                 known[url_of(one.payload)] = key, seen.contains(key, exact=exact)
-        find = project.finder({key: url for url, (key, _) in known.items()})
-        pending: dict[bytes, list[ListedRequest]] = {}
+        pending: dict[bytes, list[ListedRequest]] = {
+            key: [] for key, _ in known.values()
+        }
         with self.stores() as stores:
-            for key, found in pending_among(stores, find):
-                pending.setdefault(key, []).append(ListedRequest.of(found))
-        with self.snapshots() as (_, snapshots):
-            stored = chain.from_iterable(map(stored_failures, snapshots))
-            in_order = sorted(stored, key=lambda one: one[1].time)
+            for key, found in pending_among(stores, project):
+                if key in pending:
+                    pending[key].append(ListedRequest.of(found))
+            failures = chain.from_iterable(stored_failures(one.now) for one in stores)
+            in_order = sorted(failures, key=lambda one: one[1].time)
         failed = {page_of(digest): failure for digest, failure in in_order}
         # A URL that is not seen may be pending all the same, if another filter marks.
         return [
             FoundUrl(
                 url,
-                seen or key in pending,
-                pending.get(key, []),
+                seen or bool(pending[key]),
+                pending[key],
                 failed.get(page_of(digest_of(key))),
             )
             for url, (key, seen) in known.items()
@@ -261,7 +265,7 @@ class Job(ABC):
     # Changing
 
     def add(self, project: Project, found: Iterator[SentRequest], added: Added) -> None:
-        """Add requests that were not seen, in a transaction for every thousand.
+        """Add requests that were not seen, some hundreds in each transaction.
 
         The job may run; a missing job begins. After an interruption, committed requests
         stay, and count as seen the next time.
@@ -274,7 +278,7 @@ class Job(ABC):
         if held is None:
             for some in portions:
                 self.hand_over(some)
-                added.handed_over += len(some)
+                added.counts["handed_over"] += len(some)
             return
         with contextlib.closing(held):
             for some in portions:
@@ -282,8 +286,7 @@ class Job(ABC):
 
     def changing(self, project: Project | None) -> HeldJob:
         """Open the job for changes; refuse with StoreLockedError if a crawl has it."""
-        with self.stores():  # or there is none
-            life = self.life()
+        life = self.life()
         if life.is_held:
             raise StoreLockedError(
                 f"{self.shown} is in use by {life.owner}, and this needs a job that"
@@ -292,11 +295,19 @@ class Job(ABC):
             )
         return self.hold(project)
 
-    def project(self, settings: Settings | None, spider: str | None = None) -> Project:
-        """Return the project of the settings; see :meth:`Project.of_job`."""
+    def project(
+        self, settings: Settings | None, spider: str | None = None, *, new: bool = False
+    ) -> Project:
+        """Return the project of the settings; see :meth:`Project.of_job`.
+
+        A ``new`` job need not be there.
+        """
         from bloomdupe.jobs.project import Project  # which imports Scrapy
 
-        return Project.of_job(settings, spider, self.identity, self.shown)
+        identity = self.identity
+        if identity is None and not new:
+            raise self.missing
+        return Project.of_job(settings, spider, identity, self.shown)
 
     def change_rules(self, change: Callable[[Rules], Rules]) -> tuple[Rules, str]:
         """Change the rules of the job, which a run reads at its checkpoints.
@@ -306,11 +317,7 @@ class Job(ABC):
         rules, life = self.replace_rules(change), self.life()
         if life.heartbeat is None:
             return rules, "The next run obeys."
-        crawl = f"The running crawl ({life.owner})"
-        silence = life.silence(time.time())
-        if silence is not None:
-            crawl += f" has sent no heartbeat for {duration(silence)}; it"
-        return rules, f"{crawl} obeys at its next checkpoint."
+        return rules, f"The running crawl ({life.owner}) obeys at its next checkpoint."
 
     def stop(self, *, wait: bool) -> Life:
         """Ask the crawl to stop, and ``wait`` for its end; return who had the job.
@@ -318,7 +325,7 @@ class Job(ABC):
         It is a rule that the next run ignores: a run reads the rules before its first
         heartbeat, and stops if there is a later stop.
         """
-        with self.stores():  # or there is none
+        with self.begun():
             before = now = self.life()
         if before.heartbeat is None:
             raise StoreMismatchError("no crawl runs, so there is nothing to stop")
@@ -336,7 +343,7 @@ def portioned(found: Iterator[SentRequest]) -> Iterator[list[SentRequest]]:
     for one in found:
         portion.append(one)
         size += len(one.payload)
-        if len(portion) == MOST_AT_ONCE or size >= MOST_BYTES:
+        if size >= MOST_BYTES:
             yield portion
             portion, size = [], 0
     if portion:

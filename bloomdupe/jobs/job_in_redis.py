@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, closing, contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.state.rules import Rules
@@ -23,9 +23,10 @@ from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.redis.redis_store import RedisStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from bloomdupe.jobs.project import Project
+    from bloomdupe.store.store import Store
 
 REPLACE = LuaScript("replace")
 AT_ONCE = 1_000
@@ -51,23 +52,17 @@ class JobInRedis(Job):
             yield CrawlOnRedis(client)
 
     @property
-    def identity(self) -> dict[str, Any] | None:
-        """What distinguishes it from any other job."""
-        with self._crawl() as crawl:
-            header = RedisStore(crawl, 0).header if crawl.partitions else {}
-            identity: dict[str, Any] | None = header.get("identity")
-            return identity
+    def missing(self) -> StoreError:
+        """The error if there is no crawl."""
+        return StoreError(
+            f"{self.shown}: there is no crawl of this name: a worker begins it"
+        )
 
     @contextmanager
     def places(self) -> Iterator[list[RedisStore]]:
-        """Give all partitions of a crawl that a worker has begun."""
+        """Give all partitions."""
         with self._crawl() as crawl:
-            found = [RedisStore(crawl, number) for number in range(crawl.partitions)]
-            if not found or not found[0].header:
-                raise StoreError(
-                    f"{self.shown}: there is no crawl of this name: a worker begins it"
-                )
-            yield found
+            yield [RedisStore(crawl, number) for number in range(crawl.partitions)]
 
     def rules(self) -> Rules:
         """Read the rules."""
@@ -81,7 +76,7 @@ class JobInRedis(Job):
 
     def replace_rules(self, change: Callable[[Rules], Rules]) -> Rules:
         """Replace the rules, unless they have changed meanwhile; then try again."""
-        with self.places(), self._crawl() as crawl:
+        with self.begun(), self._crawl() as crawl:
             while True:
                 before, rules = self._rules_in(crawl)
                 rules = change(rules)
@@ -110,7 +105,7 @@ class JobInRedis(Job):
         owner = plural(len(names), "worker")
         return Life(owner, written, names, written, workers=figures)
 
-    def sent(self) -> Iterator[SentRequest]:
+    def sent(self, _: Sequence[Store]) -> Iterator[SentRequest]:
         """Yield the requests in the inboxes of the partitions."""
         with self._crawl() as crawl:
             for number in range(crawl.partitions):
@@ -125,8 +120,8 @@ class JobInRedis(Job):
         What workers have sent to each other stays in the inboxes. A worker that hangs,
         and goes on after all, reads its partitions anew. Only a worker begins a crawl.
         """
-        with self.places() as places:  # or there is none
-            parameters = Parameters.from_header(places[0].header, self.shown)
+        with self.stores() as stores:
+            parameters = Parameters.from_header(stores[0].header, self.shown)
         with ExitStack() as undo:
             owner = PartitionOwner.at(self._address, PARTITIONS)
             undo.callback(owner.give_back)
@@ -156,7 +151,7 @@ class JobInRedis(Job):
 
     def remove(self, confirm: Callable[[Removed], None]) -> Removed:
         """Remove all keys in one step; a worker that is still there is refused then."""
-        with self.places():  # or there is none
+        with self.begun():
             life = self.life()
         if life.is_held:
             raise StoreError(
@@ -164,11 +159,11 @@ class JobInRedis(Job):
                 " their requests in flight. Stop them (Ctrl-C once each, or"
                 " `bloomdupe stop --wait`)"
             )
-        contents, stays = self.contents()
+        contents = self.contents()
         if life.workers is not None:
             entries = plural(life.workers["output_entries"] or 0, "entry", "entries")
             contents += f", {entries} of output not collected"
-        removed = Removed([self.shown], contents, stays)
+        removed = Removed([self.shown], contents)
         confirm(removed)
         with self._crawl() as crawl:
             crawl.client.ask("UNLINK", *crawl.keys.every(crawl.partitions))

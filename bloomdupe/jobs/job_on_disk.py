@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
-import stat
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.added_requests import AddedRequests, message_of
+from bloomdupe.crawl.added_requests import NOTE, AddedRequests, message_of, requests_in
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.state.rules import change_rules, rules_of
-from bloomdupe.errors import SettingError, StoreError
+from bloomdupe.errors import StoreError
 from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.filter.contents import stored_record
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.jobs.held import HeldJob, order_of
 from bloomdupe.jobs.job import Job, Removed
@@ -29,93 +31,59 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.jobs.project import Project
+    from bloomdupe.store.store import Store
 
 
 SCRAPYS = ("requests.queue", "requests.seen")
 """Names in a JOBDIR of Scrapy's own scheduler."""
-MOST_NAMED = 3
 PLACEHOLDER = "%(spider)s"
 """A crawl puts the name of its spider in its place."""
 
 
-def store_at(named: str, *, new: bool = False) -> Path:
+def store_at(named: str) -> Path:
     """Return the store in the named JOBDIR, or the named directory if it is a store.
 
-    A ``new`` one need not exist: a path that ends in ``bloomdupe`` is a store then,
-    and any other path is a JOBDIR. Raises :class:`StoreError` if there is none. A crawl
-    never has a job in a path with the ``PLACEHOLDER``, so none is begun there.
+    It need not exist: a path that ends in ``bloomdupe`` is a store then, and any other
+    path is a JOBDIR. But a crawl never has a job in a path with the ``PLACEHOLDER``.
     """
-    directory = _checked(named)
-    inside = directory / "bloomdupe"
-    if inside.is_dir():
-        return inside
-    if _is_store(directory):
-        return directory
-    if not new or PLACEHOLDER in named:
-        raise StoreError(f"{directory}: there is no bloomdupe store{_hint(directory)}")
-    return directory if directory.name == "bloomdupe" else inside
-
-
-def _checked(named: str) -> Path:
     directory = Path(named)
-    try:
-        if not stat.S_ISDIR(directory.stat().st_mode):
-            raise NotADirectoryError
-    except FileNotFoundError:
-        pass  # the operation reports that nothing is there, or makes it
-    except NotADirectoryError as error:
+    if directory.exists() and not directory.is_dir():
         raise StoreError(
             f"{named} is not a directory; name a JOBDIR, or the directory of a store"
-        ) from error
-    except (OSError, ValueError) as error:  # a zero byte, or half of a surrogate pair
-        reason = getattr(error, "strerror", error)
-        raise SettingError(f"{named[:80]!r} cannot be a path: {reason}") from error
+        )
+    if PLACEHOLDER in named and not directory.exists():
+        raise _missing(directory)
+    inside, names = directory / "bloomdupe", (files.DATA, files.MARKER)
+    is_store = any((directory / name).exists() for name in names)
+    if inside.is_dir() or not (is_store or directory.name == "bloomdupe"):
+        return inside
     return directory
 
 
-def _is_store(directory: Path) -> bool:
-    """Whether a directory holds the files of a store itself."""
-    return any((directory / name).exists() for name in (files.DATA, files.MARKER))
+def _jobs_in(directory: Path) -> list[Path]:
+    """Return the jobs in a directory, and in the directories in it."""
+    stores = chain.from_iterable(map(directory.glob, ("*/bloomdupe", "*/*/bloomdupe")))
+    # Of a job of another user, its reader says so.
+    return sorted(
+        one.parent
+        for one in stores
+        if one.is_dir()
+        and ((one / files.DATA).is_file() if os.access(one, os.X_OK) else True)
+    )
 
 
-def _is_job(path: Path) -> bool:
-    store = path / "bloomdupe"
-    with contextlib.suppress(PermissionError):
-        try:
-            return (store / files.DATA).is_file()
-        except PermissionError:  # of another user; its reader says so
-            return store.is_dir()
-    return False
-
-
-def _jobs_in(directory: Path, depth: int) -> Iterator[Path]:
-    for inside in sorted(directory.iterdir()):
-        if _is_job(inside):
-            yield inside
-        elif depth > 1 and inside.is_dir() and not inside.is_symlink():
-            with contextlib.suppress(PermissionError):
-                yield from _jobs_in(inside, depth - 1)
-
-
-def _hint(path: Path) -> str:
-    """Say what may be meant by a path without a store."""
-    if any((path / name).exists() for name in SCRAPYS):
-        return (
-            f". It is a JOBDIR of Scrapy's own scheduler: `bloomdupe import {path}"
+def _missing(named: Path) -> StoreError:
+    """Return the error for a path without a store; it says what may be meant."""
+    near = named if named.exists() else named.parent
+    hint = ""
+    if any((named / name).exists() for name in SCRAPYS):
+        hint = (
+            f". It is a JOBDIR of Scrapy's own scheduler: `bloomdupe import {named}"
             " --spider NAME` imports it"
         )
-    near = path if path.exists() else path.parent
-    jobs: list[Path] = []
-    with contextlib.suppress(OSError):  # what cannot be read gives no hints
-        jobs = [*_jobs_in(near, 2)]
-    if not jobs:
-        stands = f": {PLACEHOLDER} stands for the name of a spider"
-        return stands if PLACEHOLDER in str(path) else ""
-    some = ", ".join(map(str, jobs[:MOST_NAMED])) + ", ..." * (len(jobs) > MOST_NAMED)
-    return (
-        f", but {plural(len(jobs), 'job')} in {near} ({some}): name a job;"
-        f" `bloomdupe info {near}` shows all"
-    )
+    elif jobs := _jobs_in(near):
+        hint = f", but `bloomdupe info {near}` shows {plural(len(jobs), 'job')}"
+    return StoreError(f"{named}: there is no bloomdupe store{hint}")
 
 
 STATE = "spider.state"
@@ -126,47 +94,38 @@ class JobOnDisk(Job):
     """A job in a JOBDIR, named by the JOBDIR or by the directory of its store."""
 
     @property
-    def directory(self) -> Path:
-        """The directory of the store, which must exist already."""
+    def path(self) -> Path:
+        """The directory of the store, whether it exists or not."""
         return store_at(self.named)
 
     @property
-    def new_directory(self) -> Path:
-        """The directory of the store, whether it exists or not."""
-        return store_at(self.named, new=True)
+    def directory(self) -> Path:
+        """The directory of the store, which must exist already."""
+        if not self.path.is_dir():
+            raise self.missing
+        return self.path
 
     @property
     def jobs_within(self) -> Sequence[Job]:
         """The jobs in the named directory, if it is no job itself; by name."""
-        directory = _checked(self.named)
-        if _is_job(directory) or _is_store(directory) or not directory.is_dir():
+        if self.path.is_dir():
             return []
-        try:
-            return [JobOnDisk(str(jobdir)) for jobdir in _jobs_in(directory, depth=2)]
-        except OSError as error:
-            raise StoreError(f"{directory}: {error.strerror}") from error
+        return [JobOnDisk(str(jobdir)) for jobdir in _jobs_in(Path(self.named))]
 
     @property
     def shown(self) -> str:
         """The directory of the store."""
-        return str(self.new_directory)
+        return str(self.path)
 
     @property
-    def identity(self) -> dict[str, Any] | None:
-        """What distinguishes it from any other job."""
-        if not Directory(self.new_directory).exists():
-            return None
-        with self.stores() as (store,):
-            identity: dict[str, Any] = store.header["identity"]
-            return identity
+    def missing(self) -> StoreError:
+        """The error if there is no job; it says what may be meant."""
+        return _missing(Path(self.named))
 
     @contextmanager
     def places(self) -> Iterator[list[Directory]]:
         """Give the directory of the store."""
-        place = Directory(self.directory)
-        if not place.exists():
-            raise StoreError(f"{place.shown}: there is no bloomdupe store")
-        yield [place]
+        yield [Directory(self.path)]
 
     def rules(self) -> Rules:
         """Read the file of rules."""
@@ -178,7 +137,7 @@ class JobOnDisk(Job):
 
     def life(self) -> Life:
         """Look at the lock of the store, and at its data."""
-        store, written = self.new_directory, 0.0
+        store, written = self.path, 0.0
         with contextlib.suppress(OSError):  # its reader says so
             written = (store / files.DATA).stat().st_mtime
         owner = files.owner_of(store)
@@ -193,9 +152,18 @@ class JobOnDisk(Job):
             owner.process,
         )
 
+    def sent(self, stores: Sequence[Store]) -> Iterator[SentRequest]:
+        """Yield the requests in the inbox, but for a message that was taken in."""
+        inbox = Inbox(self.directory)
+        done = stored_record(stores[0].now)["notes"].get(NOTE)
+        for name in inbox.names():
+            # Its owner says so if one cannot be read; or it has just taken it in.
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                yield from requests_in(inbox.read(name)) if name != done else ()
+
     def hold(self, project: Project | None, *, begin: bool = False) -> HeldJob:
         """Open the job, or begin it, and take in what was added while it ran."""
-        path = self.new_directory if begin else self.directory
+        path = self.path if begin else self.directory
         if begin and project is not None and not Directory(path).exists():
             return HeldJob.begun(path, project)
         with ExitStack() as undo:
@@ -212,12 +180,12 @@ class JobOnDisk(Job):
 
     def remove(self, confirm: Callable[[Removed], None]) -> Removed:
         """Lock the job and remove its store."""
-        with self.places() as (place,):  # or there is none
-            store = place.path
+        with self.begun():
+            store = self.path
         if store.is_symlink():
             raise StoreError(f"{store} is a link: name {store.resolve()}")
         # Before the lock: the data of a store that has an owner are not checked.
-        contents, stays = self.contents()
+        contents = self.contents()
         with explained(f"cannot remove {store}", store):
             lock = files.lock_owner(store)
         with lock:
@@ -225,7 +193,7 @@ class JobOnDisk(Job):
             state = store.with_name(STATE)  # which Scrapy writes beside the store
             has_state = store.name == "bloomdupe" and state.is_file()
             there = [one for one in places if one.is_dir()] + [state] * has_state
-            removed = Removed([*map(str, there)], contents, stays)
+            removed = Removed([*map(str, there)], contents)
             confirm(removed)
             # The store comes last: as long as it is there, it can be removed again.
             with explained(f"cannot remove {store}", store):

@@ -14,7 +14,7 @@ from bloomdupe.foreign import check_packed
 from bloomdupe.requests.layout import fields_of, number_of, url_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from bloomdupe.crawl.state.failures import Failure
     from bloomdupe.frontier.pending_requests import PendingRequest
@@ -140,10 +140,15 @@ class FailedRequests:
     """Number of failed requests that were removed because there were too many."""
 
     @classmethod
-    def of(cls, snapshots: Iterable[Snapshot], left: int = 0) -> FailedRequests:
-        """Read those of a job."""
+    def of(
+        cls,
+        snapshots: Iterable[Snapshot],
+        selects: Callable[[Failure], bool] = lambda _: True,
+        left: int = 0,
+    ) -> FailedRequests:
+        """Read those of a job that a function selects."""
         stored = chain.from_iterable(map(stored_failures, snapshots))
-        found = [one for _, one in stored if not one.waiting]
+        found = [one for _, one in stored if not one.waiting and selects(one)]
         return cls(sorted(found, key=lambda one: -one.time), left)
 
     @property
@@ -169,8 +174,8 @@ class FailedRequests:
         for one in self.requests:
             name = (one.reason, one.status, one.exception, one.slot)
             groups.setdefault(name, []).append(one)
-        found = []
-        for name, members in groups.items():
-            latest = max(members, key=lambda one: one.time)
-            found.append(FailureGroup(len(members), *name, latest.time, latest.url))
+        found = (
+            FailureGroup(len(members), *name, members[0].time, members[0].url)
+            for name, members in groups.items()
+        )
         return sorted(found, key=lambda group: -group.requests)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
@@ -26,13 +24,11 @@ from bloomdupe.requests.serializer import Serializer
 from bloomdupe.settings import JobSettings, check_exact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from scrapy.settings import Settings
 
 
-MOST_HOSTS = 100
-"""Hosts for which stored requests are searched before fingerprints are made."""
 FINGERPRINTER = "REQUEST_FINGERPRINTER_CLASS"
 
 
@@ -121,10 +117,7 @@ class Project:
                 " spider and which fingerprinter it was made for"
             )
         project = cls(settings, identity["spider"])
-        try:
-            project.exact = check_exact(identity.get("exact", False), "exact")
-        except SettingError as error:
-            raise StoreMismatchError(f"the job is damaged: {error}") from error
+        project.exact = check_exact(identity.get("exact", False), "exact")
         if project.fingerprinter != identity["fingerprinter"]:
             raise StoreMismatchError(
                 f"the job was made with {FINGERPRINTER} ="
@@ -168,31 +161,12 @@ class Project:
         is_enough = is_plain(self._fingerprinter)
         return Serializer(None) if is_enough else Serializer(self.crawler.spider)
 
-    def finder(self, pages: Mapping[bytes, str]) -> Callable[[bytes], bytes | None]:
-        """Return a function that recognises stored requests for some pages.
-
-        ``pages`` are their URLs, by fingerprint. The function returns the fingerprint
-        of a stored request; None for other pages, and if it cannot be read. It makes
-        fingerprints only of requests with one of these hosts, if there are few hosts,
-        and the fingerprinter depends on nothing but the URL.
-        """
-        hosts = {urlsplit(url).hostname for url in pages.values()}
-        is_few = None not in hosts and 0 < len(hosts) <= MOST_HOSTS
-        # A stored URL does not begin with "https://www.", but with a number for it.
-        names = (re.escape(str(host).removeprefix("www.").encode()) for host in hosts)
-        has_host = re.compile(b"|".join(names), re.IGNORECASE).search
-        is_few = is_few and is_plain(self._fingerprinter)
-
-        def found(payload: bytes) -> bytes | None:
-            if is_few and has_host(payload) is None:
-                return None
-            try:
-                key = self._fingerprint(self.request_of(payload))
-            except ValueError:
-                return None
-            return key if key in pages else None
-
-        return found
+    def page_of(self, payload: bytes) -> bytes | None:
+        """Return the fingerprint of a stored request; None: it cannot be read."""
+        try:
+            return self._fingerprint(self.request_of(payload))
+        except ValueError:
+            return None
 
     def request_of(self, payload: bytes) -> Request:
         """Return a stored request, for its fingerprint and its place in the queue.

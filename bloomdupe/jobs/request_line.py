@@ -1,45 +1,34 @@
-"""A request as a line of text: a URL alone, or a JSON object.
-
-========== =======================================================================
-field      meaning
-========== =======================================================================
-url        the only required field
-callback   name of a method of the spider; ``parse`` unless given, null for none
-errback    likewise; none unless given
-method     and ``headers``, ``body`` (a text), ``cookies``, ``meta``, ``encoding``,
-           ``priority``, ``dont_filter``, ``flags``, ``cb_kwargs``: as
-           ``scrapy.Request`` has them
-slot       slot of the queue; that of its host unless given
-start      whether it comes last within its priority, as start requests do
-not_before Unix time before which it is not fetched
-payload    the stored request in base64, if it has values that JSON cannot carry. It
-           replaces the fields above
-========== =======================================================================
-"""
+"""Requests as lines of text: a URL alone, or a JSON object, see docs/file-format.md."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from typing import TYPE_CHECKING, Any
+import sys
+from contextlib import nullcontext
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
 from scrapy import Request
 from scrapy.utils.httpobj import urlparse_cached
 
 from bloomdupe.crawl.retries import TIME_KEYS, checked_rule
-from bloomdupe.errors import RequestTimeError, shown
+from bloomdupe.errors import RequestTimeError, SettingError, shown
 from bloomdupe.foreign import json_of
 from bloomdupe.frontier.sent_request import SentRequest
-from bloomdupe.requests.layout import Visit, changed, fields_of
+from bloomdupe.requests.layout import changed, fields_of
 from bloomdupe.requests.serializer import Serializer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from bloomdupe.jobs.lines import Line, Problems
+    from bloomdupe.jobs.held import Problems
     from bloomdupe.jobs.project import Project
 
+LONGEST = 16 << 20
+"""Bytes of a line, the body of a request in it included."""
 LATEST = 1 << 46
 """Upper bound of times."""
 SCHEMES = frozenset({"data", "file", "ftp", "http", "https", "s3"})
@@ -70,6 +59,58 @@ _OURS = frozenset([*_FIELDS][:7])
 """Those that are no arguments of ``scrapy.Request``, or other ones."""
 
 _serializer = Serializer(None)
+
+
+class Line(NamedTuple):
+    """A line that is neither empty nor a comment."""
+
+    where: str
+    """Its number, or itself if it came from another place than a file."""
+    text: str
+
+
+def lines_of(
+    urls: Iterable[str], file: str | None, problems: Problems
+) -> Iterator[Line]:
+    """Yield URLs, and then the lines of a file; ``-`` is standard input.
+
+    Raises :class:`SettingError` if it cannot be read.
+    """
+    yield from (Line(url, url) for url in urls)
+    if file is None:
+        return
+    if file == "-" and sys.stdin is None:  # it was closed before the program began
+        raise SettingError("cannot read standard input: it is closed")
+    here = nullcontext(sys.stdin.buffer) if file == "-" else None
+    try:
+        with here or Path(file).open("rb") as opened:
+            yield from _lines_in(opened, problems)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or error
+        raise SettingError(f"cannot read {file}: {reason}") from error
+
+
+def _lines_in(file: BinaryIO, problems: Problems) -> Iterator[Line]:
+    """Yield the lines of a file that are text; other lines become ``problems``.
+
+    Empty lines, and lines that begin with ``#``, are left out. Memory is bounded, also
+    if there is no end of line at all.
+    """
+    for number in count(1):
+        raw, where = file.readline(LONGEST), f"line {number:,}"
+        if not raw:
+            return
+        if len(raw) == LONGEST and not raw.endswith(b"\n"):
+            raise ValueError(
+                f"{where} does not end within {LONGEST:,} bytes: this is no text"
+            )
+        try:
+            text = raw.decode().strip().removeprefix("\ufeff")
+        except UnicodeDecodeError:
+            problems.add(where, "it is not UTF-8")
+            continue
+        if text and not text.startswith("#"):
+            yield Line(where, text)
 
 
 def read_all(
@@ -169,18 +210,6 @@ def named(payload: bytes, callback: str | None, errback: str | None) -> bytes:
     """
     name = None if callback == "parse" else callback or 0
     return changed(payload, callback=name, errback=errback)
-
-
-def brought_back(payload: bytes) -> bytes:
-    """Return a stored request as a request for a page that was seen.
-
-    The target of a redirect of the page was seen, too, so the request has
-    ``dont_filter``, and so have the requests that follow from it. If a rule has the
-    page revisited, its visits begin anew.
-    """
-    if Visit.of(payload) is None:
-        payload = Visit(renewed=True).added_to(payload)
-    return changed(payload, dont_filter=True)
 
 
 def _check_fields(given: object) -> None:

@@ -94,17 +94,13 @@ class View:
         }
         """Seconds between two requests, of the largest slots that have a delay."""
         self.outputs = [
-            {
-                "uri": feed["uri"],
-                "items": feed["items"],
-                "bytes": feed["size"],
-            }
+            {"uri": feed["uri"], "items": feed["items"], "bytes": feed["size"]}
             for feed in crawls[0].get("feeds", {}).values()
         ]
         """The output files: ``uri``, committed ``items`` (of a feed in batches, those
         of the present file), and ``bytes`` (None: it is complete, or not begun)."""
         left = sum(one.get("failures_left", 0) for one in crawls)
-        self.failed = FailedRequests.of(snapshots, left)
+        self.failed = FailedRequests.of(snapshots, left=left)
         self.points, self.runs = read_history(first)
         """Points of the history; and the runs of the job, the latest last."""
         delayed = chain.from_iterable(

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from bloomdupe.crawl.progress.pace import local, plural, size, zone
 from bloomdupe.crawl.state.failures import PAGE_CAME, in_words
 from bloomdupe.jobs import view as states
-from bloomdupe.jobs.figures import figures, kind_of, remedy_of
 from bloomdupe.jobs.view import MOST_SLOTS, slot_name
 from bloomdupe.monitoring.charts import charts
+from bloomdupe.monitoring.figures import figures, kind_of, remedy_of
 from bloomdupe.monitoring.page import NOTHING, Column, figure, page, table, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bloomdupe.jobs.figures import Figure
     from bloomdupe.jobs.view import View
     from bloomdupe.monitoring.charts import Chart
+    from bloomdupe.monitoring.figures import Figure
 
 
 MOST = 3

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from bloomdupe.crawl.progress.pace import RECENT, rates
 from bloomdupe.errors import StoreUnreachableError
 from bloomdupe.jobs import view as states
-from bloomdupe.jobs.figures import BAD, GOOD, WARN, figures, remedy_of
 from bloomdupe.jobs.view import slot_name
+from bloomdupe.monitoring.figures import BAD, GOOD, WARN, figures, remedy_of
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe.crawl.progress.rounds import FINISHED, OPEN
 from bloomdupe.errors import (
     FeedChangedError,
     FeedError,
     StoreDamagedError,
+    StoreError,
     StoreMismatchError,
     StoreUnreachableError,
     UnserializableError,
 )
 from bloomdupe.feeds.feed import WaitingFeed
-from bloomdupe.feeds.feed_format import local_path, parameters, without_secret
+from bloomdupe.feeds.feed_format import local_path, without_secret
 from bloomdupe.feeds.journal import unpacked
 from bloomdupe.feeds.stored_feeds import StoredFeeds
+from bloomdupe.filter.contents import stored_record
+from bloomdupe.frontier.held_frontier import CONTROL
 from bloomdupe.inside_scrapy.private_names import check_names
 from bloomdupe.moving.delivering import exporter_with, run
-from bloomdupe.moving.stream_output import BEGIN, StreamOutput
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import unpack
 from bloomdupe.store.files import lock_owner, make_directory, read_json, write_json
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
+from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
+from bloomdupe.store.redis.redis_store import RedisStore
 from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
@@ -33,19 +39,141 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy.settings import Settings
-    from typing_extensions import Self
 
-    from bloomdupe.moving.stream_output import ItemEntry
 
 logger = logger_of(__name__)
 
-BATCH_BYTES = 1 << 23
-"""Bytes of items that become durable together; memory holds a few times as much."""
+BEGIN = "0-0"
+"""The position before all entries."""
+YOUNG = 3.0
+"""Seconds for which an entry is left alone. A Redis that is killed may come back
+without it, and its items come again: they must not be in any file by then."""
+PAUSE = 1.0
+"""Seconds between two reads, if a crawl is followed."""
+AT_ONCE = 20
+"""Entries to read at once, whose items become durable together; each has about a
+megabyte at most, or one item."""
 FORMAT = 3
 RECORD = ".collected"
 LOCK = ".collected.lock"
 LATER = "the missing items are still in Redis: run the same command again"
 ANEW = "if nothing was deleted from Redis, collect all of it into a new directory"
+
+
+class StreamOutput:
+    """The entries of a crawl in their order, of which those collected can be deleted.
+
+    A position is the name of an entry, which has the time of Redis in milliseconds.
+    Every method may be called again after a
+    :class:`~bloomdupe.errors.StoreUnreachableError`.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client, self._crawl = client, CrawlOnRedis(client)
+        self.shown = client.address.shown
+        """The crawl, for messages."""
+        if not self._crawl.read_head():
+            raise StoreError(f"{self.shown}: there is no crawl of this name")
+        header = self._header
+        identity = header.get("identity", {})
+        self.spider = str(identity.get("spider") or "unknown")
+        self.feeds: list[str] = identity.get("feeds") or []
+        """The names of its feeds."""
+        if not self.feeds or not all(isinstance(name, str) for name in self.feeds):
+            raise FeedError(f"{self.shown} has no feeds: there is nothing to collect")
+        self.mark = str(header["key"])
+        """Identifies the crawl; another crawl of the same name has another mark."""
+
+    @property
+    def _header(self) -> dict[str, Any]:
+        return RedisStore(self._crawl, CONTROL).header
+
+    @property
+    def forgotten(self) -> str:
+        """The first entry that is left, which is collected; all before are deleted."""
+        return self._crawl.read_head().get("forgotten", BEGIN)
+
+    def check_still_there(self) -> None:
+        """Raise :class:`~bloomdupe.errors.StoreError` if it is another crawl by now."""
+        if not self._crawl.read_head():
+            raise self._crawl.gone()
+        if str(self._header.get("key")) != self.mark:
+            raise StoreMismatchError(
+                f"{self.shown}: this crawl was removed, and another one has its name"
+            )
+
+    def has_ended(self) -> bool:
+        """Whether the crawl has ended: what is read from now on is all there is.
+
+        Nothing is left to do then. The leader records how the crawl has ended, unless
+        it has died; but a crawl that stays open ends only by that record.
+        """
+        sample = self._crawl.sample(self._crawl.partitions)
+        notes = stored_record(RedisStore(self._crawl, CONTROL))["notes"]
+        died = notes.get("run") == OPEN and not notes.get("stays")
+        return bool(sample.finished and (died or notes.get("run") == FINISHED))
+
+    def _last(self) -> str:
+        """Return the last entry; wait until it is old enough to be read."""
+        output = self._crawl.keys.output
+        last = self._client.ask("XREVRANGE", output, "+", "-", "COUNT", 1)
+        if not last:
+            return BEGIN
+        name: str = last[0][0].decode()
+        seconds, micros = map(int, self._client.ask("TIME"))
+        age = seconds + micros / 1e6 - _key_of(name)[0] / 1000
+        time.sleep(min(max(0.0, YOUNG - age), YOUNG))
+        return name
+
+    def check_kept(self, after: str) -> None:
+        """Raise :class:`StoreMismatchError` if entries after it were deleted."""
+        if _key_of(self.forgotten) > _key_of(after):
+            raise StoreMismatchError(
+                f"{self.shown}: a part of the output was deleted by another `bloomdupe"
+                " collect --delete`; collect into its directory, or add --rest to"
+                " collect what is left into a new one"
+            )
+
+    def items(self, after: str) -> Iterator[tuple[str, list[bytes]]]:
+        """Yield the items after a position that are there now, and their position.
+
+        They are as :func:`bloomdupe.feeds.journal.packed` returns them, some entries
+        together. The entry at the position is read with them: it tells whether they
+        follow it. Raises :class:`~bloomdupe.errors.StoreError` if it is not there.
+        """
+        self.check_kept(after)
+        end, output = max(self._last(), after, key=_key_of), self._crawl.keys.output
+        while True:
+            found = self._client.ask("XRANGE", output, after, end, "COUNT", AT_ONCE + 1)
+            if after != BEGIN and not (found and found[0][0].decode() == after):
+                raise StoreDamagedError(
+                    f"{self.shown}: Redis has gone back to older data, in which items"
+                    " that are collected here are missing; their pages are done again,"
+                    " so they would come twice. Collect all of it into a new directory"
+                )
+            some = found[after != BEGIN :]
+            if some:
+                after = some[-1][0].decode()
+                yield after, [item for _, fields in some for item in fields.values()]
+            if len(found) <= AT_ONCE:
+                return
+
+    def forget(self, position: str) -> int:
+        """Delete the entries before a position; return how many entries went.
+
+        The entry at the position stays, so that it can be looked for.
+        """
+        if position == BEGIN or _key_of(position) <= _key_of(self.forgotten):
+            return 0
+        # First this: else a crash between both would hide that entries are gone.
+        self._client.ask("HSET", self._crawl.keys.head, "forgotten", position)
+        output = self._crawl.keys.output
+        return int(self._client.ask("XTRIM", output, "MINID", position))
+
+
+def _key_of(position: str) -> tuple[int, ...]:
+    """Return a position in its order: milliseconds of Unix time, and a number."""
+    return tuple(map(int, position.split("-")))
 
 
 class Collecting:
@@ -86,34 +214,32 @@ class Collecting:
     ) -> None:
         check_names()
         self._directory, self._delete = directory, delete
-        self._deleted = 0
-        self._finished = self._failed = self._undelivered = False
+        self.result = {
+            "deleted": 0, "finished": False, "failed": False, "undelivered": False
+        }  # fmt: skip
+        """For JSON: entries ``deleted`` from Redis, each with an item or more; whether
+        the crawl had ``finished`` before the last read: then nothing is missing;
+        whether a storage or an exporter has ``failed``; and whether a feed is
+        ``undelivered`` then."""
         with ExitStack() as undo:
             client = undo.enter_context(closing(Client(Address.of(url), patience=0)))
             self._output = output = StreamOutput(client)
-            if not output.feeds:
-                raise FeedError(
-                    f"{output.shown} has no feeds, so there is nothing to collect"
-                )
             with explained(f"cannot collect into {directory}", directory):
                 make_directory(directory)
                 undo.enter_context(lock_owner(directory, LOCK))
                 record = self._read()
-            self._is_new = record is None
-            if record is not None:
-                self._position = record["position"]
-            else:
-                self._position = output.forgotten if rest else BEGIN
+            is_new = not record
+            begin = output.forgotten if rest else BEGIN
+            self._position: str = record.get("position", begin)
+            output.check_kept(self._position)
             self._feeds = feeds = exporter_with(
                 output.feeds, settings, output.spider, named, output.shown
             )
             feeds.here = directory
-            if any(map(parameters, feeds.feeds)):
-                raise StoreMismatchError(f"a feed lacks parameters: {[*feeds.feeds]}")
             left = StoredFeeds(
-                {} if record is None else record["entries"],
+                record.get("entries", {}),
                 directory / RECORD,
-                resumed=record is not None,
+                resumed=not is_new,
                 anew="collect into another directory",
             )
             # No item is scraped here.
@@ -121,29 +247,26 @@ class Collecting:
             undo.callback(feeds.release)
             self._numbered = feeds.taken
             """All feeds, in the order of the crawl."""
-            if record is None:
+            if is_new:
                 self._check_places()
             self._before = [feed.slot.itemcount for feed in self._numbered]
             self._opened = undo.pop_all()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Close the connection, and release the directory; nothing is written."""
         self._opened.close()
 
-    def _read(self) -> dict[str, Any] | None:
-        """Read the record, if there is one, and refuse that of another crawl."""
+    def _read(self) -> dict[str, Any]:
+        """Read the record, empty if there is none; refuse that of another crawl."""
         place = self._directory / RECORD
         try:
             record = read_json(place)
             if record is None:
-                return None
+                return {}
             if record["format"] != FORMAT:
                 raise ValueError(f"its format is not {FORMAT}")
-            mark = record["frontier"]
-            position, entries = str(record["position"]), dict(record["entries"])
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            mark, _, _ = (record[name] for name in ("frontier", "position", "entries"))
+        except (KeyError, TypeError, ValueError) as error:
             raise StoreDamagedError(
                 f"{place} is damaged: {error}. Put it back as it was; or, {ANEW}"
             ) from error
@@ -152,7 +275,7 @@ class Collecting:
                 f"{self._directory} was collected from another crawl, or before"
                 f" {self._output.shown} was made anew. Collect into another directory"
             )
-        return {"position": position, "entries": entries}
+        return record
 
     def _check_places(self) -> None:
         """Refuse files that are there and were not collected."""
@@ -168,17 +291,12 @@ class Collecting:
                 )
 
     @property
-    def result(self) -> dict[str, Any]:
-        """The result so far, as plain types for JSON.
+    def files(self) -> dict[str, dict[str, Any]]:
+        """By the name of the feed, for JSON.
 
-        ``files``        by the name of the feed: ``place`` (the path of its first file,
-                         or its URI), the items ``added``, the ``bytes`` of its first
-                         file now, and whether they are kept for ``later``
-        ``deleted``      entries deleted from Redis; each has an item or more
-        ``finished``     whether the crawl had ended before the last read: then nothing
-                         is missing
-        ``failed``       whether a storage, or an exporter, has failed
-        ``undelivered``  whether a feed is not delivered, though the crawl has ended
+        That is the ``place`` (the path of its first file, or its URI), the items
+        ``added``, the ``bytes`` of its first file now, and whether they are kept for
+        ``later``.
         """
         files = {}
         for feed, before in zip(self._numbered, self._before, strict=True):
@@ -189,28 +307,23 @@ class Collecting:
                 "bytes": place.stat().st_size if place and place.exists() else 0,
                 "later": isinstance(feed, WaitingFeed),
             }
-        return {
-            "directory": str(self._directory),
-            "files": files,
-            "deleted": self._deleted,
-            "finished": self._finished,
-            "failed": self._failed,
-            "undelivered": self._undelivered,
-        }
+        return files
 
     # Collecting
 
-    def run(self, follow: float | None = None) -> None:
+    def run(self, *, follow: bool = False) -> None:
         """Collect the output in Redis, or ``follow`` the crawl until it has ended.
 
-        That is the number of seconds between two reads. Meanwhile Redis may be away.
-        Storages get the files when the crawl has ended.
+        Meanwhile Redis may be away. Storages get the files when the crawl has ended.
         """
-        run(self._run(follow), self._feeds, [feed.slot for feed in self._numbered])
+        run(
+            self._run(follow=follow),
+            self._feeds,
+            [feed.slot for feed in self._numbered],
+        )
 
-    async def _run(self, follow: float | None) -> None:
-        if self._is_new:
-            self._write([], self._position)
+    async def _run(self, *, follow: bool) -> None:
+        self._write([], self._position)
         away = False
         while True:
             try:
@@ -218,18 +331,18 @@ class Collecting:
                     await asyncio.sleep(0)
                 away = False
             except StoreUnreachableError as error:
-                if follow is None:
+                if not follow:
                     raise
                 if not away:
                     logger.warning("%(error)s. Waiting for it", {"error": error})
                 away = True
-            if self._finished or follow is None:
+            if self.result["finished"] or not follow:
                 break
-            await asyncio.sleep(follow)
-        self._feeds.end(finished=self._finished)
+            await asyncio.sleep(PAUSE)
+        self._feeds.end(finished=bool(self.result["finished"]))
         self._write([], self._position)
         if not await self._feeds.deliver():
-            self._failed = self._undelivered = True
+            self.result |= {"failed": True, "undelivered": True}
 
     def _steps(self) -> Iterator[None]:
         """Collect the output in Redis, with a pause after each batch.
@@ -238,35 +351,25 @@ class Collecting:
         """
         self._output.check_still_there()
         finished = self._output.has_ended()
-        batch: list[ItemEntry] = []
-        size = 0
-        for entry in self._output.entries(self._position):
-            batch.append(entry)
-            size += sum(map(len, entry.items))
-            if size >= BATCH_BYTES:
-                self._keep(batch)
-                batch, size = [], 0
-                yield
-        self._keep(batch)
-        self._finished = finished
+        for position, items in self._output.items(self._position):
+            self._write([*self._lines_of(items, position)], position)
+            self._forget()
+            yield
+        self._forget()  # what was collected before
+        self.result["finished"] = finished
 
-    def _keep(self, batch: list[ItemEntry]) -> None:
-        """Make a batch durable, if its crawl is still there.
-
-        With ``delete``, what is durable here is deleted from Redis.
-        """
-        if batch:
-            lines = [line for entry in batch for line in self._lines_of(entry)]
-            self._write(lines, batch[-1].position)
+    def _forget(self) -> None:
         if self._delete:
-            self._deleted += self._output.forget(self._position)
+            self.result["deleted"] += self._output.forget(self._position)
 
-    def _lines_of(self, entry: ItemEntry) -> Iterator[tuple[int, bytes]]:
-        """Yield what the items of an entry add to the feeds.
+    def _lines_of(
+        self, items: list[bytes], position: str
+    ) -> Iterator[tuple[int, bytes]]:
+        """Yield what items up to a position add to the feeds.
 
         An appended feed lacks an item for which its exporter fails.
         """
-        for data in entry.items:
+        for data in items:
             try:
                 numbers, packed = unpacked(data)
                 if not numbers or max(numbers) >= len(self._numbered):
@@ -275,13 +378,13 @@ class Collecting:
                 lines, failed = self._feeds.lines_of(item, feeds)
             except (UnserializableError, ValueError) as error:
                 raise StoreMismatchError(
-                    f"{self._output.shown}: an item of entry {entry.position} of the"
-                    f" output cannot be read here: {error}. Run this in the folder of"
-                    " the project; the items before it are collected"
+                    f"{self._output.shown}: an item of the output up to entry"
+                    f" {position} cannot be read here: {error}. Run this in the folder"
+                    " of the project"
                 ) from error
             yield from lines
             for feed, failure in failed:
-                self._failed = True
+                self.result["failed"] = True
                 logger.error(
                     "The feed %(uri)s lacks an item, because its exporter fails for"
                     " it with %(error)r: %(item).200r",

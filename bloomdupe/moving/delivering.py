@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.job import Job
 
 Result = TypeVar("Result")
+BATCH = "%(batch_"
+"""In the names of feeds whose files have a number of items each."""
 
 
 def run(
@@ -81,8 +83,8 @@ def deliver(
     ``stored`` it; if not, the log says why. The crawl may run. Raises
     :class:`~bloomdupe.errors.FeedError`; see also :func:`exporter_with`.
     """
-    with job.stores() as (store,), store.snapshot() as snapshot:
-        record, path = snapshot.record("crawl") or {}, store.path
+    with job.stores() as (store,):
+        record, path = store.now.record("crawl") or {}, store.path
     feeds = record.get("feeds", {})
     kept = {name: feed for name, feed in feeds.items() if waits(feed)}
     if not kept:
@@ -128,9 +130,11 @@ def exporter_with(
     found = {name: _known_feed(name, feeds, project.settings) for name in names}
     lacking = [shlex.quote(name) for name, feed in found.items() if feed is None]
     if lacking:
+        # Only the settings say how many items a batch has.
+        named_here = f", or add --feed {' --feed '.join(lacking)}"
         raise FeedError(
             f"FEEDS has no feed {' and '.join(lacking)}: run this in the folder of the"
-            f" project, or add --feed {' --feed '.join(lacking)}"
+            f" project{named_here * (BATCH not in ''.join(lacking))}"
         )
     crawler = project.crawler_for(dict(feed for feed in found.values() if feed))
     with suppress(NotConfigured):
@@ -157,6 +161,8 @@ def _known_feed(
             # Before 2.19, Scrapy takes no format from a URI, and needs one.
             with_format = {"format": PurePath(uri).suffix.removeprefix("."), **options}
             given = feed_complete_default_values_from_settings(with_format, settings)
+            if BATCH in name and not given["batch_item_count"]:
+                return None
             return _with_secret(name, uri), {**given, "uri_params": None}
     return None
 

@@ -7,23 +7,22 @@ leaves either no job or the whole job, and an interrupted import is called again
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bloomdupe.crawl.added_requests import SEEN, TAKEN_IN
 from bloomdupe.crawl.progress.rounds import IMPORTED
 from bloomdupe.errors import StoreError, UnserializableError
+from bloomdupe.filter.parameters import is_url
 from bloomdupe.frontier.sent_request import SentRequest
-from bloomdupe.jobs.held import HeldJob
-from bloomdupe.jobs.lines import Problems
+from bloomdupe.jobs.held import Added, HeldJob
 from bloomdupe.jobs.request_line import slot_of
+from bloomdupe.moving.scrapy_job import ScrapyJob
 from bloomdupe.requests.serializer import Serializer
 from bloomdupe.store import files
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from bloomdupe.jobs.project import Project
-    from bloomdupe.moving.scrapy_job import ScrapyJob
     from bloomdupe.moving.scrapy_redis_job import RedisJob
 
 UNTRUSTED = (
@@ -33,18 +32,13 @@ UNTRUSTED = (
 )
 
 
-@dataclass
-class Imported:
-    """The result of an import."""
+def source_of(named: str, project: Project) -> ScrapyJob | RedisJob:
+    """Return the crawl of another program that a user names, to be closed."""
+    if is_url(named):
+        from bloomdupe.moving.scrapy_redis_job import RedisJob
 
-    taken_in: int = 0
-    """Requests that are pending now."""
-    seen: int = 0
-    """Fingerprints that are marked as seen now."""
-    remarks: list[str] = field(default_factory=list)
-    """Data that are not imported, and the remedies."""
-    problems: Problems = field(default_factory=Problems)
-    """Requests and fingerprints that could not be read."""
+        return RedisJob(named, project)
+    return ScrapyJob(Path(named))
 
 
 def import_into(
@@ -54,8 +48,11 @@ def import_into(
     *,
     trusted: bool,
     only_seen: bool,
-) -> Imported:
+) -> tuple[Added, list[str]]:
     """Make the job with the store at ``path``, which must not exist.
+
+    Returns counts of the requests that are pending now, and of the fingerprints that
+    are marked as seen; and remarks on data that are not imported.
 
     The ``source`` is a crawl of another program, which has stopped. It is not changed.
     Pending requests are loaded only from a source that is ``trusted``; ``only_seen``
@@ -71,34 +68,34 @@ def import_into(
     if building.is_dir() and files.owner_of(building / path.name):
         raise StoreError(f"{building}: another import is making this job")
     files.delete_unfinished(building)
-    imported = Imported()
+    added = Added()
     try:
         files.make_directory(building, 0o700)
         with closing(HeldJob.begun(building / path.name, project)) as job:
             seen = job.frontier.seen
             if has_pending:
-                _take_requests(job, project, source, imported)
+                _take_requests(job, project, source, added)
             if not only_seen:
                 seen.notes["run"] = IMPORTED
-            for fingerprint in source.fingerprints(imported.problems):
+            for fingerprint in source.fingerprints(added.problems):
                 seen.add(fingerprint, exact=bool(project.exact))
-                imported.seen += 1
+                added.counts[SEEN] += 1
                 if job.frontier.due:
                     job.commit()
-            imported.remarks += source.end(path.parent, trusted=trusted)
+            remarks = source.end(path.parent, trusted=trusted)
             job.commit()
         (building / path.name).rename(path)
         files.sync_directory(path.parent)
     finally:
         files.delete_unfinished(building)
-    return imported
+    return added, remarks
 
 
 def _take_requests(
-    job: HeldJob, project: Project, source: ScrapyJob | RedisJob, imported: Imported
+    job: HeldJob, project: Project, source: ScrapyJob | RedisJob, added: Added
 ) -> None:
     """Add the pending requests; their ages keep the order in which they were taken."""
-    order, crawler, problems = project.order, project.crawler, imported.problems
+    order, crawler, problems = project.order, project.crawler, added.problems
     serializer, folder = Serializer(crawler.spider), job.stores[0].path.parent
     total, requests = source.pending(crawler, folder, problems)
     for place, request in enumerate(requests):
@@ -115,6 +112,6 @@ def _take_requests(
         )
         key, exact = project.key_of(request)
         job.frontier.seen.add(key, exact=exact)
-        imported.taken_in += 1
+        added.counts[TAKEN_IN] += 1
         if job.frontier.due:
             job.commit()

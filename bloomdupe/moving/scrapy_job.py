@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from bloomdupe.jobs.lines import Problems
+    from bloomdupe.jobs.held import Problems
 
 SEEN = "requests.seen"
 QUEUE = "requests.queue"
@@ -58,11 +58,15 @@ class ScrapyJob:
         self.directory = directory
         self.shown = str(directory)
         self._queue = directory / QUEUE
+        if not ((directory / SEEN).exists() or (self._queue / ACTIVE).exists()):
+            raise StoreError(
+                f"{directory} is no JOBDIR of Scrapy's own scheduler: `bloomdupe add"
+                " --from` reads a list of URLs, and `bloomdupe backup` copies a job of"
+                " bloomdupe"
+            )
 
-    @classmethod
-    def is_there(cls, directory: Path) -> bool:
-        """Whether Scrapy has kept a job in a directory."""
-        return (directory / SEEN).exists() or (directory / QUEUE / ACTIVE).exists()
+    def close(self) -> None:
+        """Do nothing: each file is closed when it was read."""
 
     # Pending requests
 
@@ -188,18 +192,15 @@ class ScrapyJob:
         if not os.path.lexists(state):
             return []
         here = jobdir.samefile(self.directory)
-        if trusted and not here:
-            shutil.copyfile(state, jobdir / STATE)
         if trusted:
+            if not here:
+                shutil.copyfile(state, jobdir / STATE)
             return []
-        if not here:
-            return [f"{state} is a pickle, and was left out"]
-        moved = state.with_name(f"{STATE}.not-imported")
-        state.replace(moved)
-        return [
-            f"{STATE} is a pickle, and was moved to {moved}: put it back if you"
-            " trust it"
-        ]
+        aside = "left out"
+        if here:  # where a crawl of the job would load it
+            moved = state.replace(state.with_name(f"{STATE}.not-imported"))
+            aside = f"moved to {moved}: put it back if you trust it"
+        return [f"{state} is a pickle, and was {aside}"]
 
 
 def _digest(slot: str) -> str:

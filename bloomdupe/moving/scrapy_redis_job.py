@@ -18,7 +18,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.request import request_from_dict
 
 from bloomdupe.errors import StoreError, StoreMismatchError
-from bloomdupe.jobs.lines import Problems
+from bloomdupe.jobs.held import Problems
 from bloomdupe.jobs.project import FINGERPRINTER, loading
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 500
 """Members of a key in one answer, and requests to look up in the fingerprints."""
-QUEUES = {"list": "LLEN", "zset": "ZCARD"}
-SETS = {"set": "SCARD"}
+SIZES = {"list": "LLEN", "zset": "ZCARD", "set": "SCARD"}
 """Commands that count the members of a key, by its type."""
 
 
@@ -69,12 +68,12 @@ class RedisJob:
         self._client.close()
 
     def _counted(self) -> tuple[int, int]:
-        return self._size(self._queue, QUEUES), self._size(self._seen, SETS)
+        return self._size(self._queue), self._size(self._seen)
 
-    def _size(self, key: str, commands: dict[str, str]) -> int:
+    def _size(self, key: str) -> int:
         """Count the members of a key; 0 if there is none of such a type."""
         kind = self._client.ask("TYPE", key).decode()
-        return int(self._client.ask(commands[kind], key)) if kind in commands else 0
+        return int(self._client.ask(SIZES[kind], key)) if kind in SIZES else 0
 
     def has_pending(self) -> bool:
         """Whether requests are pending."""

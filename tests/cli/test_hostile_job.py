@@ -62,7 +62,7 @@ VERBS = [
     ["block", "job", "--slot", HOST],
     ["import", "job", "lines", f"--spider{NASTY}"],
     ["verify", "job"],
-    ["info", f"nowhere{NASTY.replace(chr(0), '')}"],
+    ["info", f"nowhere{NASTY.replace(chr(0), '').replace(chr(0xD800), '')}"],
     [f"verb{NASTY}"],
 ]
 

@@ -121,5 +121,5 @@ def test_a_line_that_is_a_bomb_is_named(
 
 def test_a_line_without_an_end_is_no_text(verb: Verb) -> None:
     answer = verb("add", "new", "--from", "/dev/zero", "--spider", "s")
-    assert answer.code == 1
-    assert "line 1 does not end" in answer.out + answer.err
+    assert answer.code == 2
+    assert "cannot read /dev/zero: line 1 does not end" in answer.err

@@ -56,7 +56,7 @@ def test_a_running_crawl_obeys_a_rule_and_forgets_it(crawl: Crawl, site: Site) -
     job = crawl.engine.job
     rule = ["block", job, "--pattern", "/[cde]1?$"]
     said = crawl.bloomdupe(*rule, f"{site.base}/x", code=2)
-    assert "each URL is a rule by itself" in said
+    assert "name URLs, each a rule by itself, or --slot or --pattern" in said
     answer = json.loads(crawl.bloomdupe(*rule, "--json"))
     assert answer == {"blocked": [{"pattern": "/[cde]1?$"}], "paused": []}
     # Three at once: so there were never three rules before one of them is undone.
@@ -196,6 +196,7 @@ def test_a_verb_adds_what_is_left_in_the_inbox_first(crawl: Crawl, site: Site) -
     process = begun(crawl)
     process.send(signal.SIGSTOP)
     crawl.bloomdupe("add", "job", f"{site.base}/new")
+    assert f"{site.base}/new\n" in crawl.bloomdupe("list", "job")
     process.kill()
     site.release()
     before = len(site.requested)

@@ -16,11 +16,10 @@ from support.placing import Placing
 from support.stops import stop_at, use
 
 from bloomdupe import BloomFilter
-from bloomdupe.cli import stores
 from bloomdupe.feeds.appended_feed import AppendedFeed
 from bloomdupe.feeds.journal import Journal
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.moving import collecting, stream_output
+from bloomdupe.moving import collecting
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
 from bloomdupe.store.redis.crawl_reader import NOBODY, Counts
@@ -194,9 +193,9 @@ class Watch:
         self._without = without
         self._unsynced = set[tuple[Path, Path]]()
         """The file, and what is to be synced: it has new data, or its directory."""
-        collecting.BATCH_BYTES = 400
-        stream_output.YOUNG = 0.0
-        stores.PAUSE = 0.02
+        collecting.AT_ONCE = 2
+        collecting.YOUNG = 0.0
+        collecting.PAUSE = 0.02
         if without == "pieces":
             Journal.seal = without_pieces  # type: ignore[method-assign,assignment]
         if without == "repair":

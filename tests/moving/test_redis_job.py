@@ -22,7 +22,6 @@ from support.jobs import (
     PROJECT,
     SPIDER,
     Answer,
-    Harm,
     Verb,
     as_project,
     urls,
@@ -33,7 +32,7 @@ from support.shared_data import needs_package
 from support.site import links
 
 from bloomdupe.errors import StoreError
-from bloomdupe.jobs.lines import Problems
+from bloomdupe.jobs.held import Problems
 from bloomdupe.jobs.project import Project
 from bloomdupe.links.fingerprint import ScrapyRedisFingerprinter
 from bloomdupe.moving.scrapy_redis_job import RedisJob
@@ -149,12 +148,10 @@ def test_pending_requests_are_imported_in_their_order(
     )
 
 
-def test_a_pickle_runs_nothing_unless_it_is_trusted(theirs: Theirs) -> None:
+def test_pickles_are_refused_unless_they_are_trusted(theirs: Theirs) -> None:
     as_project(FINGERPRINTER)
-    harm = Path("harm")
-    requests = [*pages(1), Request("https://a.example/y", meta={"x": Harm(harm)})]
-    theirs.push(requests)
-    theirs.mark(requests)
+    theirs.push(pages(2))
+    theirs.mark(pages(2))
     answer = theirs.verb("import", "job", theirs.url, "--spider", "site")
     assert (answer.code, answer.out) == (1, "")
     assert f"{theirs.url} holds pickled requests" in answer.err
@@ -164,11 +161,6 @@ def test_a_pickle_runs_nothing_unless_it_is_trusted(theirs: Theirs) -> None:
     assert answer.code == 0
     assert answer.out.startswith("0 requests pending now\n2 URLs count as seen\n")
     assert "Nothing shows whether the fingerprints are those of" in answer.out
-    assert not harm.exists()
-    # The control: this pickle would run.
-    theirs.verb("reset", "job", "--yes")
-    theirs.import_()
-    assert harm.exists()
 
 
 # What is seen

@@ -90,6 +90,15 @@ def test_a_feed_of_the_command_line_needs_no_settings(crawl: Crawl) -> None:
         assert read(out / name) == ITEMS
 
 
+def test_only_the_settings_say_how_many_items_a_batch_has(crawl: Crawl) -> None:
+    feed = "%(batch_id)d.json"
+    crawl.finish(Shop, FEEDS={feed: {"format": "json", "batch_item_count": 9}})
+    for named in ((), ("--feed", feed)):
+        command = ("collect", crawl.engine.job, "out", *named)
+        said = crawl.bloomdupe(*command, code=1)
+        assert said.endswith(": run this in the folder of the project\n")
+
+
 def test_items_of_a_class_need_the_project(crawl: Crawl) -> None:
     crawl.finish(Articles, FEEDS={"a.csv": {"format": "csv"}})
     command = ("collect", crawl.engine.job, "csv", "--feed", "a.csv")
