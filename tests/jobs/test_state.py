@@ -78,28 +78,17 @@ def test_a_crawl_that_hangs_gives_no_sign_of_life(
     assert "Nothing is lost if you kill the process" in found["report"]
     assert found["json"] == "no heartbeat"
     process.kill()
+    lock = crawl.store / files.OWNER
+    text = lock.read_text()
+    assert text.startswith(f"{process.pid}\n")
+    # Another process has its number now, and a heartbeat is in the file.
+    lock.write_text(text.replace(str(process.pid), str(os.getpid()), 1))
     found = shown()
     assert {found["info"], found["top"], found["json"]} == {"killed"}
     assert re.fullmatch(
         r"Killed: \d+ pages?, \d+ pending.*\. Run the same command again: it goes on\.",
         found["report"],
     )
-
-
-def test_a_killed_process_whose_number_was_given_away_stays_killed(
-    crawl: Crawl, site: Site, shown: Callable[[], dict[str, str]]
-) -> None:
-    site.hold("/b")
-    process = crawl.start(Follow)
-    process.until_requested("/b")
-    process.kill()
-    site.release()
-    lock = crawl.store / files.OWNER
-    text = lock.read_text()
-    assert text.startswith(f"{process.pid}\n")
-    # Another process has its number now, and a heartbeat is in the file.
-    lock.write_text(text.replace(str(process.pid), str(os.getpid()), 1))
-    assert shown()["info"] == "killed"
 
 
 def test_the_heartbeat_goes_on_while_nothing_changes_and_writes_no_data(
