@@ -156,12 +156,15 @@ def test_the_judge_finds_errors(
 
 
 def test_following_until_the_crawl_has_ended(
-    server: RedisServer, url: str, tmp_path: Path
+    verb: Verb, server: RedisServer, url: str, tmp_path: Path
 ) -> None:
-    """Another process is at work on the crawl meanwhile."""
+    """Another process is at work on the crawl meanwhile, and one collects at a time."""
     crawl, rng, out = Crawl(url), random.Random(7), tmp_path / "out"
     process = started(url, out, "--follow", "--delete")
     until((out / RECORD).exists)
+    refused = verb("collect", *NAMED, url, out)
+    assert refused.code == 1
+    assert f"is in use by process {process.pid};" in refused.err
     crawl.enqueue(100)
     while crawl.ack(rng):
         if not rng.randrange(20):
@@ -316,32 +319,6 @@ def test_a_crawl_that_was_made_anew_is_refused(
     assert refused.code == 1
     assert "was collected from another crawl, or before" in refused.err
     assert contents(out) == before
-
-
-def test_a_second_collect_at_the_same_time_is_refused(
-    verb: Verb, crawl: Crawl, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    crawl.enqueue(1)
-    process = started(crawl.url, out, "--follow")
-    until(lambda: (out / RECORD).exists() and not crawl.complaints(out))
-    refused = verb("collect", *NAMED, crawl.url, out)
-    assert refused.code == 1
-    assert f"is in use by process {process.pid};" in refused.err
-    process.send(signal.SIGKILL)
-    process.end()
-    assert verb("collect", *NAMED, crawl.url, out).code == 0
-    assert crawl.complaints(out) == []
-
-
-def test_a_feed_that_only_redis_names_is_refused(
-    verb: Verb, crawl: Crawl, tmp_path: Path
-) -> None:
-    refused = verb("collect", crawl.url, tmp_path / "out", *NAMED[:4])
-    assert (refused.code, refused.out) == (1, "")
-    assert "FEEDS has no feed 'c d.csv'" in refused.err
-    assert "add --feed 'c d.csv'" in refused.err
-    assert not (tmp_path / "out" / RECORD).exists()
 
 
 ITEM = packed({"a": 1}, 0)
