@@ -39,8 +39,8 @@ from shared_crawls import ReturnedCrawls, SharedCrawls
 from shared_kills import SharedKills
 from stop_points import SharedIdioms, StopPoints
 from support.forks import forks
+from support.scratch import scratch
 from syscalls import IOErrors, SystemCalls
-from trial import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

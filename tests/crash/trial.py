@@ -14,21 +14,6 @@ from support.judge import Verdict as Compared
 Verdict = Literal["ok", "lost", "silently wrong", "crashed"]
 
 
-MEMORY = Path("/dev/shm")  # noqa: S108 - we make directories of our own in it
-ROOM = 1 << 28
-
-
-def scratch() -> Path | None:
-    """Where trials put their files: in memory, if there is room.
-
-    A kill does not ask where the files are, and power cuts are made up from the log
-    of system calls.
-    """
-    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
-        return MEMORY
-    return None
-
-
 @dataclass(frozen=True)
 class Outcome:
     """The result of one trial.

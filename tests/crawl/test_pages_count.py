@@ -15,6 +15,7 @@ import pytest
 from page_model import BareSession, Engine, judged
 from scrapy import Request
 from support.repetition import slow_tests_run
+from support.scratch import scratch
 from support.taken_out import waiting_for_pages
 
 from bloomdupe.crawl import acceptance
@@ -33,12 +34,11 @@ from bloomdupe.frontier.sent_request import SentRequest
 PROGRAMS = 2_000 if slow_tests_run() else 90
 CONTROLS, ENOUGH = 24, 3
 """Programs of a control, and in how many of them the judge must see it."""
-MEMORY = Path("/dev/shm")  # noqa: S108 - or each commit would wait for a disk
 
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as name:
+    with tempfile.TemporaryDirectory(dir=scratch()) as name:
         yield Path(name)
 
 

@@ -27,10 +27,10 @@ from support import taken_out
 from support.crawl import Crawl, Run
 from support.engines import DISK, Memory
 from support.forks import DEADLINE
+from support.scratch import scratch
 from support.site import Site
 from table import Idiom
 
-MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of our own is made in it
 DELAY = 0.004
 """Seconds that an answer takes."""
 OF_A_RUN = {"owner.lock", "lock.mdb", "clean.json"}
@@ -164,9 +164,7 @@ class IdiomCrawl(Crawl):
     ) -> None:
         self.idiom = idiom
         self.runs: list[Run] = []
-        if place is None and os.access(MEMORY, os.W_OK):
-            place = MEMORY
-        folder = Path(tempfile.mkdtemp(prefix="idiom-", dir=place))
+        folder = Path(tempfile.mkdtemp(prefix="idiom-", dir=place or scratch()))
         super().__init__(folder, Site(idiom.pages, delay=DELAY).__enter__(), engine)
         self.keep = False
         self._is_stock = stock

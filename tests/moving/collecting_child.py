@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from support.crawl import BLOOMDUPE
 from support.forks import Child
-from support.output import packed
 from support.placing import Placing
 from support.stops import stop_at, use
 
 from bloomdupe import BloomFilter
+from bloomdupe.feeds import journal
 from bloomdupe.feeds.appended_feed import AppendedFeed
 from bloomdupe.feeds.journal import Journal
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.moving import collecting
+from bloomdupe.requests.values import pack_texts
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
 from bloomdupe.store.redis.crawl_reader import NOBODY, Counts
@@ -151,6 +152,11 @@ class Crawl:
                     " another order"
                 )
         return found
+
+
+def packed(item: object, *numbers: int) -> bytes:
+    """Return an item as a worker puts it out for these feeds."""
+    return journal.packed(numbers, pack_texts(item))
 
 
 def entry(*items: bytes) -> list[bytes]:

@@ -19,10 +19,10 @@ from moving.collecting_child import (
     NAMES,
     Crawl,
     collect,
+    packed,
     started,
 )
 from support.jobs import Verb
-from support.output import packed
 from support.redis_server import LOGGED, RedisServer
 from support.waiting import until
 

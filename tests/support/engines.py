@@ -10,10 +10,13 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
+from itemadapter.adapter import ItemAdapter
+from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.state.failures import Failure, stored_failures
-from support.output import lines_in
+from bloomdupe.feeds import journal
+from bloomdupe.requests.values import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -166,9 +169,9 @@ class Redis(Memory):
         crawl = self._crawl
         for name, fields in crawl.client.ask("XRANGE", crawl.keys.output, "-", "+"):
             when = int(name.split(b"-")[0]) / 1000
-            for data in fields.values():
-                for feed, line in lines_in(data):
-                    yield feed, line, when
+            for feeds, packed in map(journal.unpacked, fields.values()):
+                line = ScrapyJSONEncoder().encode(ItemAdapter(unpack(packed)).asdict())
+                yield from ((feed, line, when) for feed in feeds)
 
     def items(self, folder: Path) -> list[Any]:
         del folder

@@ -34,6 +34,7 @@ from bloomdupe.store.lmdb import environment
 from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from bloomdupe.store.store import Part
 from support.agreement import disagreements
+from support.scratch import scratch
 
 if TYPE_CHECKING:
     from bloomdupe.frontier.slot_queue import Entry
@@ -42,9 +43,6 @@ Place = tuple[str, tuple[int, bool, int]]
 """Slot, and the sort key of a request in it."""
 State = tuple[dict[int, Place], set[int]]
 """Pending requests, and seen keys."""
-
-MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of our own in it
-"""Where syncing takes no time; there is no power cut here."""
 
 SLOTS = st.sampled_from("abcde")
 WAITS = st.integers(-5, 60)
@@ -65,7 +63,7 @@ class FrontierMachine(RuleBasedStateMachine):
     """
 
     durable = True
-    memory = MEMORY if MEMORY.exists() else None
+    memory = scratch()
 
     def __init__(self) -> None:
         super().__init__()
