@@ -22,7 +22,7 @@ from crawls import IdiomCrawl, Outputs, Stop, finished, last_checkpoints, went_w
 from stock import Model, ask_scrapy
 from support.crawl import Run
 from support.engines import DISK, Memory
-from support.judge import SHOWN, compare_visits, differences
+from support.judge import SHOWN, compare, compare_visits
 from table import Idiom
 
 HINTS = ("clean.json", "owner.lock")
@@ -48,9 +48,9 @@ class Verdict:
 def compared(expected: Outputs, found: Outputs) -> list[str]:
     """Compare items in each place."""
     return [
-        f"{place}: {words}"
+        words
         for place in found
-        if (words := differences(expected[place], found[place]))
+        for words in compare(expected[place], found[place], place).complaints
     ]
 
 

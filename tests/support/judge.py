@@ -38,12 +38,6 @@ def lines(items: Iterable[Any]) -> Counter[str]:
     return Counter(json.dumps(item, sort_keys=True) for item in items)
 
 
-def differences(expected: Counter[str], found: Counter[str]) -> str:
-    """Say what is missing and what is too much; empty if nothing is."""
-    verdict = compare(expected, found)
-    return "; ".join(verdict.complaints)
-
-
 def compare(expected: Counter[str], found: Counter[str], where: str = "") -> Verdict:
     """Compare items, each of which must be there as often as it is expected."""
     missing, surplus = expected - found, found - expected
