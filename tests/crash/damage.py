@@ -37,7 +37,7 @@ class History(NamedTuple):
 
     path: Path
     files: list[bytes]
-    held: list[tuple[set[int], list[int], int]]
+    held: list[tuple[set[int], list[int]]]
     reports: list[Report]
 
 

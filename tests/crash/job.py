@@ -24,7 +24,6 @@ from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.in_flight.outcomes import Key, Outcomes
 from bloomdupe.crawl.in_flight.registry import InFlightRegistry
 from bloomdupe.crawl.in_flight.request import InFlightRequest
-from bloomdupe.crawl.state.memory import SpiderMemory, blobs_of
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.stored_feeds import StoredFeeds
@@ -44,9 +43,9 @@ REFUSED = 3
 @functools.cache
 def crawler() -> Any:
     """Return what all jobs of a process share; slow, so call it before a fork."""
-    crawler: Any = idle_crawler(FEEDS=FEEDS)
+    crawler = idle_crawler(FEEDS=FEEDS)
     crawler.spider = Spider.from_crawler(crawler, name="world")
-    return crawler  # a Crawler with a spider that has a state
+    return crawler
 
 
 class Ends(CrawlEngine):
@@ -72,7 +71,6 @@ class Job:
     def __init__(self, store: Path, world: World) -> None:
         self.world = world
         self._spider = crawler().spider
-        self._spider.state = {}
         with ExitStack() as stack:
             before = os.open(".", os.O_RDONLY)
             stack.callback(os.close, before)
@@ -96,13 +94,9 @@ class Job:
         left = StoredFeeds(record, store, resumed=True)
         self._feeds.restore(left, self._put, _fail)
         self._feeds.open_spider(self._spider)
-        memory = SpiderMemory(
-            crawler(), blobs_of(frontier), resumed=True, attributes=False
-        )
         self._checkpoint = Checkpoint(
             crawler(), frontier, self._outcomes, record, self._feeds
         )
-        self._checkpoint.participants += [memory]
 
     def __enter__(self) -> Self:
         return self
@@ -113,11 +107,6 @@ class Job:
     def _put(self, in_flight: InFlightRequest, lines: list[tuple[int, bytes]]) -> None:
         for line in lines:
             self._outcomes.add_line(in_flight.outcome, line)
-
-    @property
-    def counted(self) -> int:
-        """How many requests were counted, as of the last checkpoint."""
-        return int(self._spider.state.get("done", 0))
 
     def crawl(
         self,
@@ -154,7 +143,6 @@ class Job:
                 for item in world.items(number):
                     self._feeds.item_scraped(item, in_flight, self._spider)
                 in_flight.ended(complete=True)
-                self._spider.state["done"] = self.counted + 1
                 acked.append(number)
             if len(acked) < batch and under_way and not frontier.due:
                 continue
