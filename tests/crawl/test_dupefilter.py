@@ -11,8 +11,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.request import RequestFingerprinter
-from spiders.dupefilter import Other
-from spiders.follow import Follow
+from spiders.follow import Follow, PutsOut
 from support.crawl import Crawl, Run
 from support.full_filter import take_everything_for_seen
 from support.repetition import repeated
@@ -77,7 +76,7 @@ def test_after_a_kill_it_logs_that_the_queue_is_gone(crawl: Crawl) -> None:
 
 
 def test_the_projects_own_fingerprinter_decides(crawl: Crawl) -> None:
-    crawl.run(Other, REQUEST_FINGERPRINTER_CLASS="spiders.dupefilter.PathOnly")
+    crawl.run(Follow, REQUEST_FINGERPRINTER_CLASS="spiders.links.PathFingerprinter")
     requested = crawl.site.requested
     assert sum(path.startswith("/b?") for path in requested) == 1
     # To it, /~d and /%7Ed are two pages.
@@ -133,15 +132,15 @@ def test_another_crawls_store_is_refused_and_left_alone(crawl: Crawl) -> None:
     crawl.run(Follow, CLOSESPIDER_PAGECOUNT=2)
     before = files(crawl.folder / "job")
     others: list[tuple[str, Any, str]] = [
-        ("REQUEST_FINGERPRINTER_CLASS", "spiders.dupefilter.PathOnly", ""),
+        ("REQUEST_FINGERPRINTER_CLASS", "spiders.links.PathFingerprinter", ""),
         ("BLOOMDUPE_EXPECTED_URLS", 5, ""),
         ("BLOOMDUPE_FPP", 0.01, "= 1e-06, but fpp = 0.01 is asked for"),
         ("BLOOMDUPE_EXACT", True, "made with exact = False, but exact = True is"),
         ("BLOOMDUPE_EXACT", "x", "made with exact = False, but exact = ['x'] is"),
     ]
     runs = [(crawl.refused(Follow, **{n: v}), n, what) for n, v, what in others]
-    said = "made with spider = 'follow', but spider = 'other' is asked for"
-    for run, name, what in [*runs, (crawl.refused(Other), "JOBDIR", said)]:
+    said = "made with spider = 'follow', but spider = 'puts_out' is asked for"
+    for run, name, what in [*runs, (crawl.refused(PutsOut), "JOBDIR", said)]:
         assert f"{name}: " in run.log
         assert what in run.log
         assert 'JOBDIR = "crawls/%(spider)s" is one for each spider' in run.log

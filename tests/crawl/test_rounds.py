@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from spiders.rounds import Rounds
+from spiders.follow import Rounds
 from support.crawl import Crawl
 from support.engines import on_both_engines
 from support.site import Answer, Pages, links

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from spiders.staying import Stays
+from spiders.follow import Stays
 from support.crawl import Crawl, Process
 from support.engines import on_both_engines
 from support.jobs import Verb

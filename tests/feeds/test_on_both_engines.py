@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
-from spiders.feeds import Articles, Empty, Shop, Unstorable
-from spiders.shared_feeds import Uneven
+from spiders.feeds import Articles, Empty, Shop, Uneven, Unstorable
 from support.shop import FOUND, ITEMS, READERS, read
 
 if TYPE_CHECKING:

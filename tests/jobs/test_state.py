@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from spiders.follow import Follow
-from spiders.states import Hang
+from spiders.follow import Follow, Hang
 from support.crawl import Crawl
 from support.jobs import Verb
 from support.report_page import Page

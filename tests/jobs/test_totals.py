@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from spiders.totals import Everything
+from spiders.follow import Everything
 from support.crawl import FEEDS, Crawl
 from support.repetition import repeated
 from support.site import Answer, Page, Site, links

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import redis
 from scrapy import Request
-from spiders.redis_job import Site
+from spiders.follow import Site
 from support.crawl import Crawl
 from support.jobs import (
     PROJECT,
@@ -278,7 +278,7 @@ def test_a_crawl_that_scrapy_redis_has_begun_is_finished_here(
     assert 0 < len(crawl.site.log) < PAGES
     as_project(
         f"{FINGERPRINTER}SCHEDULER_QUEUE_CLASS = 'scrapy_redis.queue.PriorityQueue'\n"
-        "SPIDER_MODULES = ['spiders.redis_job']\n"
+        "SPIDER_MODULES = ['spiders.follow']\n"
     )
     pending = theirs.client.zcard("site:requests")
     job = crawl.folder / "job"

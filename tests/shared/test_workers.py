@@ -14,7 +14,6 @@ from spiders.workers import (
     InMemoryForLong,
     InTwoSteps,
     OnceFromATask,
-    Other,
 )
 from support.crawl import Crawl
 from support.engines import Redis
@@ -28,7 +27,7 @@ pytestmark = pytest.mark.slow
 REFUSED: list[tuple[type[Spider], str, str]] = [
     (All, "JOBDIR=job", "JOBDIR and BLOOMDUPE_REDIS_URL are both set"),
     (All, "BLOOMDUPE_EXACT=1", "BLOOMDUPE_EXACT: .* was made with exact = "),
-    (Other, "LOG_ENABLED=1", "was made with spider = 'all'"),
+    (InTwoSteps, "LOG_ENABLED=1", "was made with spider = 'all'"),
     (All, "BLOOMDUPE_REDIS_URL=redis://localhost:1/0#a", "no Redis answers there"),
     (All, "BLOOMDUPE_REDIS_URL=redis://localhost:1", "must end in the name of the"),
     (All, 'FEEDS={"a.csv": {"format": "csv"}}', r"but feeds = \['a.csv'\] is asked"),

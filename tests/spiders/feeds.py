@@ -119,6 +119,19 @@ class Unstorable(Shop):
         return {"x": object()}
 
 
+class Uneven(Shop):
+    """A page has an item with two fields, another kind of item, and items with more."""
+
+    name = "uneven"
+
+    async def parse(self, response: Any) -> Any:
+        path = urlsplit(response.url).path[1:]
+        yield {"path": path, "number": 0}
+        yield Special(path)
+        async for output in super().parse(response):
+            yield output
+
+
 class Empty(Shop):
     name = "empty"
     many = 0

@@ -1,11 +1,14 @@
-"""Spiders that follow links."""
+"""Spiders that follow links, of many tests."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from threading import Event
 from typing import Any
 
-from scrapy import Spider
+from scrapy import Request, Spider
 from scrapy.http import Response
+from support.components import Listens
 
 
 class Follow(Spider):
@@ -43,3 +46,82 @@ class Unstorable(Follow):
         value: Any = lambda: None  # noqa: E731 - a lambda is the point
         for request in response.follow_all(css="a"):
             yield request.replace(meta={"value": value})
+
+
+class Filtered(Follow):
+    """Its start requests meet the filter."""
+
+    name = "filtered"
+
+    async def start(self) -> AsyncIterator[Any]:
+        for url in self.start_urls:
+            yield Request(url)
+
+
+class Rounds(PutsOut):
+    """Follows links; has an item for each page, and one for ``start()``."""
+
+    name = "rounds"
+
+    async def start(self) -> AsyncIterator[Any]:
+        base = self.start_urls[0]
+        yield Request(f"{base}a")
+        yield Request(f"{base}a")  # a duplicate
+        yield Request(f"{base}b", dont_filter=True)
+        yield {"page": "start"}
+
+
+class Hang(Follow):
+    """Hangs in the callback of /b, and with it the reactor."""
+
+    name = "hang"
+
+    def parse(self, response: Response) -> Any:
+        if response.url.endswith("/b"):
+            self.logger.info("it hangs")
+            Event().wait()
+        yield from super().parse(response)
+
+
+class Stays(Listens, PutsOut):
+    """Puts out each page and follows its links; says when it is idle."""
+
+    name = "stays"
+
+    def spider_idle(self) -> None:
+        self.logger.info("The spider is idle")
+
+    def other(self, response: Any) -> Any:
+        yield {"other": response.url.rpartition("/")[2]}
+
+
+class Site(Spider):
+    """Its requests have priorities."""
+
+    name = "site"
+
+    def parse(self, response: Any) -> Any:
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link, priority=len(link) % 3)
+
+
+class Everything(Spider):
+    """Each page has an item; links with an ``m`` cannot be stored."""
+
+    name = "everything"
+    custom_settings = {"COOKIES_ENABLED": False}
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield {"item": "of start()"}
+        for url in self.start_urls:
+            yield self.request(url)
+
+    def request(self, url: str) -> Request:
+        if "m" in url.rpartition("/")[2]:
+            return Request(url, lambda response, **_: self.parse(response))
+        return Request(url, self.parse)
+
+    def parse(self, response: Response) -> Any:
+        yield {"item": response.url}
+        for href in response.css("a::attr(href)").getall():
+            yield self.request(response.urljoin(href))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from hashlib import sha1
 from typing import Any
 
 from scrapy import Request, Spider
@@ -81,6 +82,12 @@ class Headers(Spider):
 class LanguageFingerprinter:
     def fingerprint(self, request: Request) -> bytes:
         return fingerprint(request, include_headers=["X-Language"])
+
+
+class PathFingerprinter:
+    def fingerprint(self, request: Request) -> bytes:
+        url = request.url.partition("?")[0]
+        return sha1(url.encode(), usedforsecurity=False).digest()
 
 
 class LowerCaseFingerprinter:

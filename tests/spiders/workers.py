@@ -57,12 +57,6 @@ class Timed(Listens, All):
             yield output | asked if isinstance(output, dict) else output
 
 
-class Other(All):
-    """The same by another name."""
-
-    name = "other"
-
-
 class InTwoSteps(All):
     """Its ``start()`` goes on when there is a file ``go``."""
 
