@@ -18,13 +18,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from runner import field
 from scrapy import Request, Spider, signals
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 from scrapy.crawler import Crawler, CrawlerProcess
 from scrapy.http import HtmlResponse, Response
 from scrapy.statscollectors import MemoryStatsCollector
-
-sys.path.append(str(Path(__file__).parents[2]))
 
 FILLER = "<p>" + "some text " * 200 + "</p>"
 
@@ -32,11 +31,7 @@ FILLER = "<p>" + "some text " * 200 + "</p>"
 def cost() -> dict[str, float]:
     """Return CPU seconds, and MB of memory that are the process's own."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    anonymous = 0
-    with open("/proc/self/status", encoding="ascii") as status:
-        for line in status:
-            if line.startswith("RssAnon"):
-                anonymous = int(line.split()[1])
+    anonymous = int(field("/proc/self/status", "RssAnon").split()[0])
     return {
         "user": usage.ru_utime,
         "all": usage.ru_utime + usage.ru_stime,

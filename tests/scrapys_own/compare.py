@@ -31,37 +31,32 @@ from xml.etree import ElementTree as ET
 ADDON = '\nADDONS = {"bloomdupe.Addon": 500}\n'
 """For ``scrapy/settings/default_settings.py``."""
 
-BESIDE = """
+CHANGED = """
 
-def _with_addon(init):
+def _changed(init):
     def wrapped(self, *args, **kwargs):
         init(self, *args, **kwargs)
+        {}
+
+    return wrapped
+
+
+Crawler.__init__ = _changed(Crawler.__init__)
+"""
+"""For ``scrapy/crawler.py``: what each crawler does with its settings."""
+
+BESIDE = """
         addons = {**self.settings.getdict("ADDONS"), "bloomdupe.Addon": 500}
         self.settings.set("ADDONS", addons, "cmdline")
-
-    return wrapped
-
-
-Crawler.__init__ = _with_addon(Crawler.__init__)
 """
-"""For ``scrapy/crawler.py``: a test with add-ons of its own replaces the default."""
+"""A test with add-ons of its own replaces the default."""
 
 JOBDIR = """
-
-def _with_jobdir(init):
-    def wrapped(self, *args, **kwargs):
         import tempfile
 
-        init(self, *args, **kwargs)
         if self.settings["JOBDIR"] is None:
             self.settings.set("JOBDIR", tempfile.mkdtemp(prefix="job"), "default")
-
-    return wrapped
-
-
-Crawler.__init__ = _with_jobdir(Crawler.__init__)
 """
-"""For ``scrapy/crawler.py``."""
 
 WARNINGS = (
     "Class-scoped fixtures defined as instance methods",
@@ -138,9 +133,9 @@ def main() -> int:
             tree = unpacked(arguments.of, folder / "tests") if arguments.of else scrapy
             changes = [("settings/default_settings.py", ADDON)] if addon else []
             if addon and arguments.of:
-                changes.append(("crawler.py", BESIDE))
+                changes.append(("crawler.py", CHANGED.format(BESIDE)))
             if arguments.jobdir:
-                changes.append(("crawler.py", JOBDIR))
+                changes.append(("crawler.py", CHANGED.format(JOBDIR)))
             for name, code in changes:
                 with (scrapy / "scrapy" / name).open("a") as file:
                     file.write(code)
