@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Iterable
 from hashlib import sha1
+from typing import Any
 
 import pytest
 from scrapy import FormRequest, Request
@@ -13,7 +14,11 @@ from scrapy.utils.request import RequestFingerprinter, fingerprint
 from support.repetition import repeated
 from url_lists import BEGINNINGS, put_together, specified
 
-from bloomdupe.links.fingerprint import _hash, fingerprint_function
+from bloomdupe.links.fingerprint import (
+    ScrapyRedisFingerprinter,
+    _hash,
+    fingerprint_function,
+)
 
 SEED = 20_261_121
 
@@ -111,3 +116,24 @@ def test_it_is_not_used_where_scrapy_has_another_formula(
     monkeypatch.setattr(own, "_fingerprint", lambda request: b"new " + fast(request))
     request = Request("http://a.example/")
     assert fingerprint_function(own)(request) == b"new " + fingerprint(request)
+
+
+@pytest.mark.parametrize(
+    ("request_", "golden"),
+    [
+        (
+            Request("https://example.com/b?z=1&a=2#top"),
+            "3821ff94512ddb3d7930e4e11f6756a5b7c7f297",
+        ),
+        (
+            Request("https://example.com/form", method="POST", body=b"\x00\xff"),
+            "46ebd864a189d5e674c24e7c38122b934912b6dc",
+        ),
+    ],
+)
+def test_fingerprints_are_those_of_scrapy_redis(request_: Request, golden: str) -> None:
+    """Made by its own request_fingerprint(): version 0.9.1, with Scrapy 2.19."""
+    own: Any = ScrapyRedisFingerprinter()
+    assert own.fingerprint(request_).hex() == golden
+    assert fingerprint_function(own)(request_).hex() == golden
+    assert fingerprint(request_).hex() != golden
