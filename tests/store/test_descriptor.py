@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,6 @@ from bloomdupe.store.inbox import Inbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 def test_a_lock_is_free_while_a_fork_of_its_owner_lives(tmp_path: Path) -> None:
@@ -47,24 +47,16 @@ def test_a_fork_that_closes_it_releases_nothing(tmp_path: Path) -> None:
             lock_owner(tmp_path)
 
 
-def fifo(place: Path) -> None:
-    os.mkfifo(place)
-
-
 def link(place: Path) -> None:
     place.with_name("target").touch()
     place.symlink_to("target")
 
 
-def folder(place: Path) -> None:
-    place.mkdir()
-
-
-SPECIAL = [fifo, link, folder]
+special = pytest.mark.parametrize("make", [os.mkfifo, link, Path.mkdir])
 
 
 @pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR | os.O_CREAT])
-@pytest.mark.parametrize("make", SPECIAL)
+@special
 def test_only_a_regular_file_is_opened(
     tmp_path: Path, make: Callable[[Path], None], flags: int
 ) -> None:
@@ -78,7 +70,7 @@ def test_only_a_regular_file_is_opened(
         open_regular(tmp_path / "none")
 
 
-@pytest.mark.parametrize("make", SPECIAL)
+@special
 def test_what_is_no_file_is_neither_written_nor_a_change(
     tmp_path: Path, make: Callable[[Path], None]
 ) -> None:
