@@ -10,13 +10,16 @@ import pytest
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError, StoreError
-from bloomdupe.frontier import partition
+from bloomdupe.frontier import delayed, partition, slot_queue
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.format import SLOTS, StoredSlot, slot_record
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+NOON = 1_800_000_000.0
 
 
 @pytest.fixture(params=["memory", "store"])
@@ -26,6 +29,15 @@ def seen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BloomFilter
     else:
         with BloomFilter.open(tmp_path / "store", 1000, 1e-6) as filter_:
             yield filter_
+
+
+class Wall:
+    """A clock that can be set."""
+
+    now = NOON
+
+    def __call__(self) -> float:
+        return self.now
 
 
 @pytest.fixture
@@ -105,6 +117,40 @@ def test_a_full_slot_is_ready_again_when_a_request_is_done(
     assert (frontier.pending, frontier.unacked) == (0, 3)
 
 
+def test_a_scheduled_request_is_not_handed_out_before_its_time(
+    seen: BloomFilter,
+) -> None:
+    wall = Wall()
+    frontier = Frontier(seen, wall=wall)
+    frontier.push("host", 0, b"at ten", not_before=NOON + 10.25)
+    frontier.push("host", 0, b"now")
+    assert (frontier.pending, frontier.waiting) == (1, 1)
+    assert frontier.next_due == NOON + 10.25
+    assert drain(frontier) == ["now"]
+    assert frontier.seconds_until_ready() == pytest.approx(10.25)
+    wall.now += 10.125
+    assert drain(frontier) == []
+    wall.now += 0.125
+    assert drain(frontier) == ["at ten"]
+    assert (frontier.pending, frontier.waiting, frontier.unacked) == (0, 0, 0)
+    assert frontier.seconds_until_ready() is None
+
+
+def test_due_requests_have_the_usual_order(seen: BloomFilter) -> None:
+    wall = Wall()
+    frontier = Frontier(seen, wall=wall)
+    frontier.push("host", 0, b"first", not_before=NOON + 1)
+    frontier.push("host", 5, b"high", not_before=NOON + 3)
+    frontier.push("host", 0, b"start", not_before=NOON + 1, start=True)
+    frontier.push("host", 0, b"second", not_before=NOON + 2)
+    frontier.push("host", 10**30, b"highest", not_before=NOON + 3)
+    frontier.push("host", 0, b"too late", not_before=NOON + 4)
+    frontier.push("host", 4, b"pending")
+    wall.now += 3
+    order = ["highest", "high", "pending", "second", "first", "start"]
+    assert drain(frontier) == order
+
+
 # In a store
 
 
@@ -128,25 +174,41 @@ def test_an_unstorable_request_stays_in_memory(
     assert set(found) == {None, *range(30)}
 
 
-def test_large_requests_are_bounded_by_their_bytes(stored: BloomFilter) -> None:
-    frontier = Frontier(stored)
-    size = partition.MAX_FRESH // 4
-    for number in range(80):
-        frontier.push(f"host{number % 5}", 0, b"%d " % number + b"x" * size)
-        assert frontier.partitions[0]._new_bytes <= partition.MAX_FRESH + size + 2_000
+def test_memory_is_bounded(
+    stored: BloomFilter,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    """Half of the requests are delayed, and due all at once."""
+    monkeypatch.setattr(delayed, "MAX_NEAR", 50_900)
+    monkeypatch.setattr(slot_queue, "MAX_BATCH", 20)
+    monkeypatch.setattr(partition, "MAX_FRESH", 100_000)
+    monkeypatch.setattr(partition, "MAX_LOADED", 200_000)
+    wall = Wall()
+    frontier = Frontier(stored, wall=wall)
+    count, size = 4_000, 1_000
+    bound = 1_500 * size
+    request.addfinalizer(tracemalloc.stop)
+    tracemalloc.start()
+    for number in range(count):
+        due = NOON + number % 9 if number % 2 else None
+        payload = b"%d " % number + b"x" * size
+        frontier.push(f"host-{number % 7}", 0, payload, not_before=due)
         if frontier.due:
             frontier.checkpoint()
+        assert tracemalloc.get_traced_memory()[0] < bound
     frontier.checkpoint()
     assert not frontier.due
+    wall.now += 9
     found = []
     while (entry := frontier.pop()) is not None:
-        assert frontier.partitions[0].loaded <= partition.MAX_LOADED + size
-        assert all(queue.loaded <= 2 * size for queue in frontier.queues())
         assert entry.payload is not None
         found.append(int(entry.payload.split()[0]))
         frontier.ack(entry)
-        frontier.checkpoint()
-    assert sorted(found) == list(range(80))
+        if len(found) % 100 == 0:
+            frontier.checkpoint()
+        assert tracemalloc.get_traced_memory()[0] < bound
+    assert sorted(found) == [*range(count)]
 
 
 @pytest.mark.parametrize(
