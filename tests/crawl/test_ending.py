@@ -23,18 +23,15 @@ def pages() -> Pages:
 
 @pytest.fixture
 def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings |= {
-        "FEED_EXPORTERS": {"whole": "spiders.ending.Whole"},
-        "FEEDS": {"items.whole": {"format": "whole"}},
-    }
+    crawl.settings["FEEDS"] = {"items.json": {"format": "json"}}
     return crawl
 
 
 def delivered(crawl: Crawl) -> list[str] | None:
-    file = crawl.folder / "items.whole"
+    file = crawl.folder / "items.json"
     if not file.exists():
         return None
-    return sorted(json.loads(line)["page"] for line in file.read_text().splitlines())
+    return sorted(item["page"] for item in json.loads(file.read_text()))
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,6 @@ DELAY = 0.004
 """Seconds that an answer takes."""
 OF_A_RUN = {"owner.lock", "lock.mdb", "clean.json"}
 """Files of a store that say who works on it, and spare the next one a check."""
-LONG = 200
-"""A longer value of a field is compared by its digest."""
 FORCED = "forcing unclean shutdown"
 """In the log of a run in which Ctrl-C came twice."""
 MEDIA = {"file_urls", "files"}
@@ -258,7 +256,7 @@ class IdiomCrawl(Crawl):
 
     def _text(self, item: dict[str, Any]) -> str:
         fields = {
-            name: _short(str(value).replace(self.site.base, ""))
+            name: str(value).replace(self.site.base, "")
             for name, value in sorted(item.items())
             if value not in ("", None) and name not in MEDIA
         }
@@ -275,12 +273,6 @@ class IdiomCrawl(Crawl):
             and path.suffix not in {".log", ".pyc"}
             and path.name not in OF_A_RUN
         }
-
-
-def _short(value: str) -> str:
-    if len(value) <= LONG:
-        return value
-    return f"{value[:20]}... sha256 {hashlib.sha256(value.encode()).hexdigest()}"
 
 
 def _opened(file: Path) -> Any:

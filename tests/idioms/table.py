@@ -48,9 +48,6 @@ class Idiom:
     """Paths that ``start()`` downloads whenever it runs, to find its requests."""
     says: str | None = None
     """A regular expression that the log of an undisturbed crawl must match."""
-    said_instead: str | None = None
-    """A warning in a run after a stop that excuses missing items; None: nothing
-    excuses them."""
     waits: bool = False
     """Whether a callback waits for requests. A crawl that closes hands none out any
     more, so the callback never ends: as with Scrapy, it takes a second Ctrl-C."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from crawls import Stop
 from judging import expected, stopped, undisturbed
@@ -14,6 +16,9 @@ from table import IDIOMS, Idiom, load
 load()
 
 SIDES = ("before", "after")
+KILLS = 20
+UNACKED = [one for one in IDIOMS.values() if one.spider.__module__.endswith(".unacked")]
+"""Idioms whose children differ in each run."""
 BY_DEFAULT = 5
 """One idiom in so many is stopped by default, and all of them in CI."""
 every_idiom = pytest.mark.parametrize(
@@ -79,3 +84,26 @@ def test_a_crawl_killed_on_redis_has_the_result_of_scrapy(
         verdict = stopped(idiom, model, stops, engine=Redis(redis_server))
         assert verdict.stopped
         assert verdict.complaints == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("idiom", UNACKED, ids=lambda idiom: idiom.name)
+def test_children_that_differ_in_each_run_are_done_once(idiom: Idiom) -> None:
+    """Kill it where they may be done and their page is not, or anywhere."""
+    model = expected(idiom)
+    assert model.complaints == []
+    rng = random.Random(idiom.name)
+
+    def stop() -> Stop:
+        where = [Stop(point=f"here {name}") for name in idiom.moments]
+        commit = f"{rng.choice(SIDES)} commit"
+        where.append(Stop(point=commit, nth=rng.randint(2, 9)))
+        where.append(Stop(request=rng.randint(1, model.visits.total())))
+        return rng.choice(where)
+
+    kills = 0
+    while kills < KILLS:
+        stops = [stop() for _ in range(min(4, KILLS - kills))]
+        verdict = stopped(idiom, model, stops)
+        assert verdict.complaints == [], stops
+        kills += len(verdict.stopped)

@@ -7,18 +7,10 @@ from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.exceptions import CloseSpider
-from scrapy.exporters import JsonLinesItemExporter
 from support.components import Listens, OfCrawler
 from support.counters import PerRun
 
 from spiders.follow import PutsOut
-
-
-class Whole(JsonLinesItemExporter):
-    """Such an exporter cannot be interrupted."""
-
-    def finish_exporting(self) -> None:
-        super().finish_exporting()
 
 
 class Leaves(PutsOut):

@@ -30,19 +30,6 @@ class Lists(Pages):
         return item(response) if response.url[-1] != "7" else None
 
 
-@idiom()
-class AsyncGenerator(Tree):
-    """An asynchronous generator that waits between its outputs."""
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        yield item(response, "before")
-        await pause(0.005)
-        for request in response.follow_all(css="a"):
-            yield request
-        await pause(0.005)
-        yield item(response, "after")
-
-
 @dataclass
 class Note:
     """An object that bloomdupe can take apart and put together."""
@@ -52,38 +39,18 @@ class Note:
 
 @idiom()
 class PassedOn(scrapy.Spider):
-    """Data passed on in cb_kwargs and meta, in a chain; some of it in a dataclass."""
+    """Data passed on in cb_kwargs and meta, and changed, some of it in a dataclass."""
 
     start_urls = [SITE + "/chain/0"]
 
-    def parse(self, response: Response, depth: int = 0) -> Iterator[Any]:
+    def parse(self, response: Response, depth: int = 0, **_: Any) -> Iterator[Any]:
         note = response.meta.get("note", Note(""))
-        path = [*response.meta.get("path", []), depth]
-        yield item(response, f"{path} {note.text}")
-        yield from response.follow_all(
-            css="a",
-            cb_kwargs={"depth": depth + 1},
-            meta={"path": path[-3:], "note": Note(f"{note.text}+")},
-        )
-
-
-@idiom()
-class ItemInParts(Pages):
-    """An item that is filled page by page, and passed on in cb_kwargs."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        for request in response.follow_all(css="a", callback=self.second):
-            request.cb_kwargs["found"] = item(response, request.url[-2:])
-            yield request
-
-    def second(self, response: Response, found: dict[str, str]) -> Iterator[Any]:
-        found["part"] += f" {len(response.text)}"
-        url = response.url.replace("/detail/", "/form/")
-        yield response.follow(url, self.third, cb_kwargs={"found": found})
-
-    def third(self, response: Response, found: dict[str, str]) -> Iterator[Any]:
-        found["part"] += f" {len(response.text)}"
-        yield found
+        found = response.cb_kwargs.get("found", {"path": []})
+        note.text += "+"
+        found["path"].append(depth)
+        yield item(response, f"{found} {note.text}")
+        values = {"depth": depth + 1, "found": found}
+        yield from response.follow_all(css="a", cb_kwargs=values, meta={"note": note})
 
 
 # Callbacks that are no methods

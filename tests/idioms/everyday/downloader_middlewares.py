@@ -10,7 +10,7 @@ from common import SITE, Pages, Tree, download, item, path_of
 from scrapy import Request
 from scrapy.http import HtmlResponse, Response
 from support.components import OfCrawler
-from support.stops import moment
+from support.stops import call, moment
 from table import idiom
 
 
@@ -80,6 +80,7 @@ class AnswersException(Pages):
 
 class Copy:
     def process_response(self, request: Request, response: Response, **_: Any) -> Any:
+        call("downloader response")
         return response.replace(request=request.copy())
 
 
@@ -112,6 +113,14 @@ class Slots:
         request.meta.setdefault("download_slot", f"proxy{next(self.numbers) % 5}")
 
 
-@idiom(downloader_middlewares={Slots: 610}, settings={"DOWNLOAD_DELAY": 0.02})
+@idiom(
+    downloader_middlewares={Slots: 610},
+    settings={
+        "AUTOTHROTTLE_ENABLED": True,
+        "AUTOTHROTTLE_START_DELAY": 0.02,
+        "AUTOTHROTTLE_MAX_DELAY": 0.03,
+        "DOWNLOAD_DELAY": 0.01,
+    },
+)
 class RotatingSlots(Tree):
-    """A downloader middleware that sets the slot of each request, with a delay."""
+    """A downloader middleware that sets the slot of each request; AutoThrottle."""

@@ -19,11 +19,19 @@ from table import idiom
 class IdleState(Listens, Pages):
     """spider_idle calls engine.crawl() for the batch that spider.state names."""
 
+    @property
+    def kept(self) -> dict[str, Any]:
+        state: dict[str, Any] = self.__dict__.setdefault("state", {})
+        return state
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        self.kept.setdefault("pages", set()).add(response.url)
+        yield item(response)
+
     def spider_idle(self) -> None:
-        state = self.__dict__.setdefault("state", {})
-        batch = state.get("batch", 0)
+        batch = self.kept.get("batch", 0)
         if batch < 3:
-            state["batch"] = batch + 1
+            self.kept["batch"] = batch + 1
             engine: Any = self.crawler.engine
             for number in range(5):
                 url = f"{SITE}/detail/{5 * batch + number}"

@@ -6,27 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import scrapy
-from common import SITE, Pages, Tree, item, path_of
+from common import SITE, Tree, item, path_of
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from table import idiom
 from twisted.python.failure import Failure
-
-
-@idiom()
-class ErrbackYields(Pages):
-    """An errback yields an item and a request."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        for number in range(8):
-            link = f"/missing/{number}"
-            yield response.follow(link, self.page, errback=self.failed)
-
-    def failed(self, failure: Failure) -> Iterator[Any]:
-        response: Any = failure.value.response  # type: ignore[union-attr]
-        yield item(response, "missing")
-        yield scrapy.Request(response.url.replace("missing", "detail"), self.page)
 
 
 class RaisesOnTheWay:

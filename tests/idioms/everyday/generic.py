@@ -16,26 +16,13 @@ from bloomdupe import new_links
 
 @idiom()
 class Rules(CrawlSpider):
-    """CrawlSpider: all links are followed, and some are items as well."""
+    """CrawlSpider: new links are followed, and some are items as well."""
 
     start_urls = [SITE + "/0"]
     rules = (
         Rule(LinkExtractor(allow=r"/[1-4]$")),
-        Rule(LinkExtractor(allow=r"/\d+$"), callback="parse_page", follow=True),
-    )
-
-    def parse_page(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-
-
-@idiom()
-class RulesNewLinks(CrawlSpider):
-    """CrawlSpider with a process_links that leaves out known links."""
-
-    start_urls = [SITE + "/0"]
-    rules = (
         Rule(
-            LinkExtractor(),
+            LinkExtractor(allow=r"/\d+$"),
             callback="parse_page",
             follow=True,
             process_links="only_new",

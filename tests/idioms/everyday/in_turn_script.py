@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from scrapy.crawler import CrawlerRunner
@@ -10,28 +9,20 @@ from scrapy.utils.log import configure_logging
 from scrapy.utils.project import get_project_settings
 from scrapy.utils.reactor import install_reactor
 from twisted.internet.defer import inlineCallbacks
+from twisted.internet.task import react
 
 from everyday.processes import First, Second
 
-install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
-settings = get_project_settings()
-configure_logging(settings)
-runner = CrawlerRunner(settings)
-
 
 @inlineCallbacks
-def crawl() -> Any:
+def crawl(_: object) -> Any:
+    settings = get_project_settings()
+    configure_logging(settings)
+    runner = CrawlerRunner(settings)
     for spider in (First, Second):
         yield runner.crawl(spider)
+    raise SystemExit(runner.bootstrap_failed)  # as `scrapy crawl` does
 
 
-def main() -> None:
-    from twisted.internet import reactor
-
-    loop: Any = reactor
-    crawl().addBoth(lambda _: loop.stop())
-    loop.run()
-
-
-main()
-sys.exit(runner.bootstrap_failed)  # as `scrapy crawl` does
+install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
+react(crawl)

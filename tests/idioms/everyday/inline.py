@@ -13,28 +13,20 @@ from support.stops import moment
 from table import idiom
 
 
-class InlineTree(Tree):
-    """Each page has an item that it must download something for."""
+@idiom(asks=6)
+class Inline(Tree):
+    """Inline requests for each page of a chain, at a time; some fail, or lead on."""
+
+    start_urls = [SITE + "/chain/0"]
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
-        yield item(response, await self.part(int(response.url.rpartition("/")[2])))
+        number = response.url.rpartition("/")[2]
+        kinds = ("detail", "flaky", "missing", "moved")
+        pages = [scrapy.Request(f"{SITE}/{kind}/{number}") for kind in kinds]
+        found = await asyncio.gather(*(download(self.crawler, one) for one in pages))
+        yield item(response, " ".join(str(one.status) for one in found))
         for request in response.follow_all(css="a"):
             yield request
-
-    async def part(self, number: int) -> object:
-        raise NotImplementedError
-
-    async def download(self, path: str) -> Response:
-        return await download(self.crawler, scrapy.Request(f"{SITE}/{path}"))
-
-
-@idiom(asks=3)
-class InlineGathered(InlineTree):
-    """Several pages of details for each page of a tree, at a time."""
-
-    async def part(self, number: int) -> object:
-        paths = [f"detail/{number}{n}" for n in range(3)]
-        return len(await asyncio.gather(*map(self.download, paths)))
 
 
 # Scrapy logs a KeyError for it, but goes on.
@@ -49,14 +41,3 @@ class InlineAgain(Pages):
         await moment(self, "again")
         yield item(response, "second")
         yield response.follow("/detail/1", self.page)
-
-
-@idiom(asks=2)
-class InlineFails(InlineTree):
-    """Inline requests that fail, and are retried."""
-
-    start_urls = [SITE + "/chain/0"]
-
-    async def part(self, number: int) -> object:
-        kind = ("flaky", "missing", "moved")[number % 3]
-        return (await self.download(f"{kind}/{number}")).status

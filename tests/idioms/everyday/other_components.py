@@ -1,13 +1,9 @@
-"""Third-party components, in each of which a crawl may be killed.
-
-A plugin, an exporter, a filter and a storage of feeds, a pipeline, receivers of
-signals, middlewares.
-"""
+"""Third-party components of feeds, and receivers, in which a crawl may be killed."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,7 +11,7 @@ import scrapy
 from common import Tree, item
 from scrapy.exporters import CsvItemExporter
 from scrapy.extensions.feedexport import ItemFilter
-from scrapy.http import Request, Response
+from scrapy.http import Response
 from support.components import OfCrawler
 from support.stops import call, pause
 from table import idiom
@@ -70,13 +66,6 @@ class Storage:
         call("storage stored")
 
 
-class Pipeline:
-    async def process_item(self, item: Any, *_: Any) -> Any:
-        await pause(0)
-        call("pipeline process_item")
-        return item
-
-
 class Receivers(OfCrawler):
     """An extension that listens to signals."""
 
@@ -88,23 +77,6 @@ class Receivers(OfCrawler):
     async def item_scraped(self) -> None:
         await pause(0)
         call("receiver item_scraped")
-
-
-class SpiderMiddleware:
-    async def process_spider_output(
-        self, response: Response, result: AsyncIterator[Any], **_: Any
-    ) -> AsyncIterator[Any]:
-        del response
-        async for output in result:
-            call("middleware output")
-            yield output
-
-
-class DownloaderMiddleware:
-    def process_response(self, request: Request, response: Response, **_: Any) -> Any:
-        del request
-        call("downloader response")
-        return response
 
 
 @idiom(
@@ -126,12 +98,9 @@ class DownloaderMiddleware:
         "FEED_EXPORTERS": {"table": f"{__name__}.Table"},
         "FEED_STORAGES": {"kept": f"{__name__}.Storage"},
     },
-    downloader_middlewares={DownloaderMiddleware: 300},
-    item_pipelines={Pipeline: 100},
-    spider_middlewares={SpiderMiddleware: 300},
 )
 class OtherComponents(Tree):
-    """Plugins, exporters, a storage, a pipeline, receivers, third-party middlewares."""
+    """A plugin, an exporter, a filter and a storage of feeds, receivers of signals."""
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response, "one")

@@ -8,32 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import common
 import scrapy
-from common import SITE, Pages, download, item
+from common import SITE, Pages, Tree, download, item
 from itemadapter import ItemAdapter
 from itemloaders.processors import TakeFirst
 from scrapy.http import Response
 from scrapy.loader import ItemLoader
 from scrapy.pipelines.files import FilesPipeline
 from support.components import OfCrawler
-from support.stops import limit_files, pause, wanted
+from support.stops import call, limit_files, pause, wanted
 from table import idiom
-
-
-class Tree(common.Tree):
-    """Yields a second item for each page when it has followed the links."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response, "one")
-        yield from response.follow_all(css="a")
-        yield item(response, "two")
 
 
 class Fetch(OfCrawler):
     async def process_item(self, item: Any, *_: Any) -> Any:
         url = f"{SITE}/detail{item['page']}?{item['part']}"
         response = await download(self.crawler, scrapy.Request(url))
+        call("pipeline process_item")
         item["part"] += f" {response.status}"
         return item
 
@@ -41,6 +32,11 @@ class Fetch(OfCrawler):
 @idiom(item_pipelines={Fetch: 100}, asks=2)
 class Fetches(Tree):
     """A pipeline that downloads something for each item."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response, "one")
+        yield from response.follow_all(css="a")
+        yield item(response, "two")
 
 
 class OldStyle:
@@ -52,11 +48,6 @@ class OldStyle:
 
         loop: Any = reactor
         return deferLater(loop, 0.01, lambda: item)
-
-
-@idiom(item_pipelines={OldStyle: 100})
-class Deferreds(Tree):
-    """A pipeline that returns Deferreds."""
 
 
 # Kinds of items
@@ -83,9 +74,9 @@ class SaysSeen:
         return item
 
 
-@idiom(item_pipelines={SaysSeen: 100})
+@idiom(item_pipelines={SaysSeen: 100, OldStyle: 200})
 class Kinds(Tree):
-    """Dataclasses, Items and dictionaries, some of them from an ItemLoader."""
+    """Dataclasses, Items and dictionaries; pipelines that wait, and change them."""
 
     def parse(self, response: Response) -> Iterator[Any]:
         found = item(response)
@@ -132,7 +123,7 @@ class Files(Pages):
         yield {**item(response), "file_urls": files}
 
 
-@idiom(**MEDIA, moments=("torn",), asks=1, said_instead="full/")
+@idiom(**MEDIA, moments=("torn",), asks=1)
 class TornFile(Pages):
     """FilesPipeline, stopped while it writes a file."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import scrapy
 from common import SITE, Tree, item, path_of
 from scrapy.http import Response
-from support.stops import pause
+from support.stops import call, pause
 from table import idiom
 
 
@@ -87,7 +87,7 @@ class Refuse:
 
 @idiom(spider_middlewares={Refuse: 100})
 class MiddlewareRefuses(Tree):
-    """process_spider_input() raises, and the errback yields."""
+    """process_spider_input() raises, and the errback yields an item and a request."""
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response)
@@ -95,6 +95,7 @@ class MiddlewareRefuses(Tree):
 
     def failed(self, failure: Any) -> Iterator[Any]:
         yield {"page": "failure", "part": str(failure.value)}
+        yield scrapy.Request(SITE + "/detail/1", self.page)
 
 
 class Counts:
@@ -103,6 +104,7 @@ class Counts:
     ) -> AsyncIterator[Any]:
         number = 0
         async for output in result:
+            call("middleware output")
             number += 1
             if number % 2:
                 await pause(0.001)
