@@ -16,7 +16,7 @@ from stock import Model
 from support.engines import Redis
 from support.redis_server import RedisServer
 from table import Idiom, load
-from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
+from trial import OK, Fault, Outcome, lost, silently_wrong
 
 STRIDE = 70
 """A case tries every so many-th point of an idiom."""
@@ -44,9 +44,7 @@ def outcomes_of(verdict: Verdict) -> list[Outcome]:
     """Return an outcome for each stop; the complaints of the judge are in the last."""
     words = f"{', '.join(verdict.stopped)}: {'; '.join(verdict.complaints)}"
     outcome = OK
-    if "did not end" in words:
-        outcome = crashed(words)
-    elif any(word in words for word in ("missing", "never asked", "ended with")):
+    if any(word in words for word in ("missing", "never asked", "ended with")):
         outcome = lost(words)
     elif verdict.complaints:
         outcome = silently_wrong(words)

@@ -207,7 +207,7 @@ class IdiomCrawl(Crawl):
         }
         process = self.start_command(*self.idiom.command, **task)
         self.site.name_victim(process.pid)
-        self.runs.append(process.ended(DEADLINE))
+        self.runs.append(process.wait())
         return self.runs[-1]
 
     # Results

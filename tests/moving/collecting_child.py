@@ -283,9 +283,7 @@ def without_repair(self: AppendedFeed, old: dict[str, Any]) -> dict[str, Any]:
 
 def collect(url: str, directory: Path, *options: str, **how: Any) -> int:
     """Collect in a process of its own; return its exit status, -9 if it was killed."""
-    status, late = started(url, directory, *options, **how).end()
-    assert not late
-    return status
+    return started(url, directory, *options, **how).end()
 
 
 def started(

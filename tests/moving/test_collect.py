@@ -170,7 +170,7 @@ def test_following_until_the_crawl_has_ended(
         if not rng.randrange(20):
             until(lambda: not crawl.complaints(out))
     crawl.leave()
-    assert process.end() == (0, False)
+    assert process.end() == 0
     assert crawl.complaints(out) == []
     assert "not ended" not in Path(f"{out}.said").read_text()
     with server.client() as client:

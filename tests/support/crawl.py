@@ -53,8 +53,6 @@ class Run:
     """The requests that the site has seen since the run began."""
     events: list[list[str]]
     """See ``stops.tell()``."""
-    late: bool = False
-    """Whether it was killed, because it did not end in time."""
 
     @property
     def requested(self) -> list[str]:
@@ -70,7 +68,7 @@ class Run:
     def stopped(self) -> str | None:
         """The point at which the run was stopped."""
         ends = [" ".join(event[2:]) for event in self.events if event[0] == "stopped"]
-        killed = self.status == -signal.SIGKILL and not self.late
+        killed = self.status == -signal.SIGKILL
         return ends[0] if ends else "from outside" if killed else None
 
     @property
@@ -143,13 +141,7 @@ class Process(Child):
 
     def wait(self) -> Run:
         """Wait for its end, which has to come."""
-        run = self.ended(DEADLINE)
-        assert not run.late, f"it did not end within {DEADLINE} s: {run.log}"
-        return run
-
-    def ended(self, seconds: float) -> Run:
-        """Wait for its end, or end it."""
-        status, late = self.end(seconds)
+        status = self.end()
         self._crawl.has_ended(self, status)
         stats = self._place / "stats.json"
         return Run(
@@ -159,7 +151,6 @@ class Process(Child):
             stats=json.loads(stats.read_text()) if stats.exists() else {},
             visits=self._crawl.site.log[self._first :],
             events=events(self._place / "events"),
-            late=late,
         )
 
 

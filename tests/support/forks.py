@@ -49,6 +49,7 @@ class Child:
         (self.pid,) = _ask(self._server, task)
         self._handle = os.pidfd_open(self.pid)
         self._status: int | None = None
+        self._log = Path(task["log"])
 
     @property
     def alive(self) -> bool:
@@ -65,15 +66,16 @@ class Child:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
-    def end(self, seconds: float = DEADLINE) -> tuple[int, bool]:
-        """Wait for its end; return its exit status, and whether it had to be killed."""
-        late = not self._ends_within(seconds)
+    def end(self) -> int:
+        """Wait for its end, which has to come; return its exit status."""
+        late = not self._ends_within(DEADLINE)
         if late:
             self.send(signal.SIGKILL)
         if self._status is None:
             (self._status,) = _ask(self._server, {"wait": self.pid})
             os.close(self._handle)
-        return self._status, late
+        assert not late, f"no end within {DEADLINE} s: {self._log.read_text('latin-1')}"
+        return self._status
 
 
 @cache
