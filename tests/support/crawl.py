@@ -87,11 +87,6 @@ class Process(Child):
         super().__init__(task)
 
     @property
-    def log(self) -> str:
-        file = self._place / "log"
-        return file.read_text("utf-8", "replace") if file.exists() else ""
-
-    @property
     def json(self) -> str:
         """The output of a verb with ``--json``, without its messages."""
         return (self._place / "json").read_text("utf-8")

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from itemadapter.adapter import ItemAdapter
@@ -29,12 +29,6 @@ if TYPE_CHECKING:
 _numbers = count()
 LEASE = 15
 """Seconds: no busy machine holds a worker up for so long. See ``pass_on()``."""
-
-
-class Server(Protocol):
-    """A Redis, or a Cluster."""
-
-    def url(self, name: str, /) -> str: ...
 
 
 class Memory:
@@ -108,11 +102,11 @@ class Disk(Memory):
 
 
 class Redis(Memory):
-    """A job of its own on a real redis-server; each call reads it anew."""
+    """A job of its own on a server of the tests; each call reads it anew."""
 
     collects = True
 
-    def __init__(self, server: Server, job: str = "") -> None:
+    def __init__(self, server: Any, job: str = "") -> None:
         self.server = server
         self.named = job or f"job {next(_numbers)}"
         self.job = server.url(self.named)
@@ -123,10 +117,9 @@ class Redis(Memory):
         }
 
     def pass_on(self, log: str, *, last: bool) -> None:
-        server: Any = self.server
         workers = [""] if last else re.findall(r"This is (?:now )?worker (\S+)", log)
         for worker in workers:
-            server.end_leases(self.named, worker)
+            self.server.end_leases(self.named, worker)
 
     @property
     def _crawl(self) -> CrawlOnRedis:

@@ -52,6 +52,11 @@ class Child:
         self._log = Path(task["log"])
 
     @property
+    def log(self) -> str:
+        """The messages of the process so far."""
+        return self._log.read_text("utf-8", "replace") if self._log.exists() else ""
+
+    @property
     def alive(self) -> bool:
         return not self._ends_within(0)
 
@@ -74,7 +79,7 @@ class Child:
         if self._status is None:
             (self._status,) = _ask(self._server, {"wait": self.pid})
             os.close(self._handle)
-        assert not late, f"no end within {DEADLINE} s: {self._log.read_text('latin-1')}"
+        assert not late, f"no end within {DEADLINE} s: {self.log}"
         return self._status
 
 
