@@ -24,7 +24,7 @@ NOT_STORED = {"closure", "lambda"}
 
 
 WITH_CHILDREN: Program = {
-    "pages": {"p0": "ok"},
+    "pages": {},
     "bodies": {
         "start": [["ask", "p0", {}]],
         "p0": [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 
@@ -13,37 +13,38 @@ from generated_spiders import OnDisk, OnRedis, idiom_of
 from programs import FEATURES, Program, Step, covering, made
 from stock import ask_scrapy
 
-
-@dataclass(frozen=True)
-class Found:
-    """A program that has failed, as small as possible."""
-
-    name: str
-    pages: dict[str, str]
-    bodies: dict[str, list[Step]]
-    stops: tuple[Stop, ...] = ()
-
-    @property
-    def program(self) -> Program:
-        return {"pages": self.pages, "bodies": self.bodies, "uses": []}
-
-
-def child(body: str, page: str = "p0", by: str = "kwargs", **options: str) -> Step:
-    return ["ask", body, {"page": page, "by": by, **options}]
-
-
 ITEM: Step = ["item", "a"]
 START: list[Step] = [["ask", "p0", {}]]
 IN_MEMORY = {"callback": "closure"}
 """Of a request that cannot be stored."""
 START_IN_MEMORY: list[Step] = [["ask", "p0", IN_MEMORY]]
 
+
+@dataclass(frozen=True)
+class Found:
+    """A program that has failed, as small as possible."""
+
+    name: str
+    bodies: dict[str, list[Step]]
+    stops: tuple[Stop, ...] = ()
+    start: list[Step] = field(default_factory=lambda: START)
+    pages: dict[str, str] = field(default_factory=dict)
+    """Those that are not as usual."""
+
+    @property
+    def program(self) -> Program:
+        bodies = {"start": self.start, **self.bodies}
+        return {"pages": self.pages, "bodies": bodies, "uses": []}
+
+
+def child(body: str, page: str = "p0", by: str = "kwargs", **options: str) -> Step:
+    return ["ask", body, {"page": page, "by": by, **options}]
+
+
 FOUND = [
     Found(
         "children distinguished by meta, in another order in each run",
-        {"p0": "ok"},
         {
-            "start": START,
             "p0": [["shuffled", [child(f"x{n}", by="meta") for n in range(4)]], ITEM],
             **{f"x{n}": [ITEM] for n in range(4)},
         },
@@ -51,9 +52,7 @@ FOUND = [
     ),
     Found(
         "a link to the page of a child with another callback",
-        {"p0": "ok", "p1": "ok"},
         {
-            "start": START,
             "p0": [child("x0", "p1"), ["ask", "p1", {}]],
             "p1": [ITEM],
             "x0": [ITEM],
@@ -61,9 +60,7 @@ FOUND = [
     ),
     Found(
         "a link to the page of a child in memory",
-        {"p0": "ok", "p1": "ok"},
         {
-            "start": START,
             "p0": [child("x0", "p1", **IN_MEMORY), ["ask", "p1", {}]],
             "p1": [ITEM],
             "x0": [ITEM],
@@ -71,28 +68,18 @@ FOUND = [
     ),
     Found(
         "a link back to a start page that was retried",
-        {"p0": "soft"},
-        {
-            "start": START,
-            "p0": [child("x0"), ITEM],
-            "x0": [ITEM, ["ask", "p0", {}]],
-        },
+        {"p0": [child("x0"), ITEM], "x0": [ITEM, ["ask", "p0", {}]]},
+        pages={"p0": "soft"},
     ),
     Found(
         "a start request in memory has a child with dont_filter",
-        {"p0": "ok"},
-        {
-            "start": START_IN_MEMORY,
-            "p0": [child("x0"), ["pause"], ITEM],
-            "x0": [ITEM],
-        },
+        {"p0": [child("x0"), ["pause"], ITEM], "x0": [ITEM]},
         (Stop(point="here p0 2"),),
+        START_IN_MEMORY,
     ),
     Found(
         "a request takes the place of a page that leads to a request in memory",
-        {"p0": "ok", "p1": "ok"},
         {
-            "start": START,
             "p0": [["ask", "p1", IN_MEMORY], ITEM, child("x0", by="meta")],
             "p1": [ITEM],
             "x0": [ITEM],
@@ -100,17 +87,15 @@ FOUND = [
     ),
     Found(
         "a link to a page to which a request in memory leads, too",
-        {"p0": "ok", "p1": "ok", "ok0": "ok"},
         {
-            "start": START,
             "p0": [["ask", "p1", IN_MEMORY], ["inline", "ok0"], ["ask", "p1", {}]],
             "p1": [ITEM],
         },
     ),
     Found(
         "CloseSpider in the callback of a start request in memory",
-        {"p0": "ok"},
-        {"start": START_IN_MEMORY, "p0": [ITEM, ["close"], ["item", "b"]]},
+        {"p0": [ITEM, ["close"], ["item", "b"]]},
+        start=START_IN_MEMORY,
     ),
 ]
 
