@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from bloomdupe.filter import hashing
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.slot_state import SlotState
 from bloomdupe.store.format import BLOBS, SLOTS, StoredSlot
-from bloomdupe.store.lmdb.lmdb_store import Directory
 from bloomdupe.store.store import Part
 
 BUDGET = 30
@@ -79,7 +78,7 @@ def spider_trap(folder: Path) -> Outcome:
         crawl.site.hold_after(BUDGET // 2)
         process = crawl.start(Follow)
         # What no checkpoint has counted when it is killed is counted anew.
-        process.until(lambda: _pages_counted(crawl.store) == BUDGET)
+        process.until(lambda: _pages_counted(crawl) == BUDGET)
         process.kill()
         crawl.site.release()
         runs = [crawl.run(Follow), crawl.run(Follow)]
@@ -91,15 +90,11 @@ def spider_trap(folder: Path) -> Outcome:
     return _all_fetched(crawl, "/after")
 
 
-def _pages_counted(store: Path) -> int:
+def _pages_counted(crawl: Crawl) -> int:
     """Return the pages of all slots, as the last checkpoint has counted them."""
-    if not (store / "data.mdb").exists():
-        return 0
-    with (
-        closing(Directory(store).open(readonly=True)) as opened,
-        opened.snapshot() as snapshot,
-    ):
-        states = [StoredSlot.read(0, v).state for _, v in snapshot.records(SLOTS)]
+    snapshots = crawl.engine.snapshots(crawl.folder)
+    records = (value for one in snapshots for _, value in one.records(SLOTS))
+    states = [StoredSlot.read(0, value).state for value in records]
     return sum(SlotState.read(state).pages for state in states if state)
 
 
