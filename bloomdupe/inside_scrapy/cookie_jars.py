@@ -15,7 +15,6 @@ from collections import defaultdict
 from contextlib import suppress
 from http.cookiejar import Cookie, CookieJar
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 
@@ -23,8 +22,6 @@ from bloomdupe.errors import EngineError
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.crawler import Crawler
 
 logger = logger_of(__name__)
@@ -38,6 +35,11 @@ class Place(NamedTuple):
     domain: str
     path: str
     name: str
+
+    @classmethod
+    def of(cls, jar: Any, cookie: Cookie) -> Place:
+        """Return the key of a cookie in the jar with this key."""
+        return cls(jar, cookie.domain, cookie.path, cookie.name)
 
 
 class CookieJars:
@@ -90,22 +92,18 @@ class CookieJars:
     def _enter(self, key: Any, jar: Any) -> None:
         """Watch a jar, and report the cookies that are in it already."""
         inner = _inner(jar)
-
-        def changed(domain: str, path: str, name: str, cookie: Cookie | None) -> None:
-            self._changed[Place(key, domain, path, name)] = cookie
-
         inner.__class__ = _Watched
-        _watchers[inner] = changed
+        inner.key, inner.changes = key, self._changed
         for cookie in inner:
-            changed(cookie.domain, cookie.path, cookie.name, cookie)
+            self._changed[Place.of(key, cookie)] = cookie
         self._known[key] = jar
 
     def _leave(self, key: Any, jar: Any) -> None:
         """Stop watching a jar: its cookies are not sent any more."""
         inner = _inner(jar)
-        _watchers.pop(inner, None)
+        inner.__class__ = CookieJar
         for cookie in inner:
-            self._changed[Place(key, cookie.domain, cookie.path, cookie.name)] = None
+            self._changed[Place.of(key, cookie)] = None
 
     def restore(self, key: Any, cookie: Cookie) -> None:
         """Put a cookie into its jar, and do not count it as changed."""
@@ -113,7 +111,7 @@ class CookieJars:
         if key not in self._known:
             self._enter(key, jar)
         jar.jar.set_cookie(cookie)
-        self._changed.pop(Place(key, cookie.domain, cookie.path, cookie.name), None)
+        self._changed.pop(Place.of(key, cookie), None)
 
     def remove(self, place: Place) -> None:
         """Remove a cookie, if it is there, and do not count it as changed."""
@@ -141,13 +139,15 @@ class CookieJars:
 
 
 class _Watched(CookieJar):
-    """A cookie jar that reports each change, if anybody watches it."""
+    """A cookie jar that notes each change."""
+
+    key: Any
+    changes: dict[Place, Cookie | None]
 
     def set_cookie(self, cookie: Cookie) -> None:
         """Set a cookie."""
         super().set_cookie(cookie)
-        if self in _watchers:
-            _watchers[self](cookie.domain, cookie.path, cookie.name, cookie)
+        self.changes[Place.of(self.key, cookie)] = cookie
 
     def clear(
         self,
@@ -165,12 +165,7 @@ class _Watched(CookieJar):
                 if domain in (None, cookie.domain) and path in (None, cookie.path)
             ]
         super().clear(domain, path, name)
-        for place in gone if self in _watchers else ():
-            _watchers[self](*place, None)
-
-
-_watchers: WeakKeyDictionary[CookieJar, Callable[..., None]] = WeakKeyDictionary()
-"""What is called with each change of a jar: domain, path, name, and the cookie."""
+        self.changes.update((Place(self.key, *place), None) for place in gone)
 
 
 def _inner(jar: Any) -> Any:

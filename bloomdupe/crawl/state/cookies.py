@@ -179,7 +179,7 @@ def unpacked(packed: bytes) -> tuple[Place, Cookie | None]:
     if len(fields) == len(Place._fields) - 1:
         return Place(jar, *fields), None
     cookie = Cookie(*fields)
-    return Place(jar, cookie.domain, cookie.path, cookie.name), cookie
+    return Place.of(jar, cookie), cookie
 
 
 def without_cookie_header(request: Request) -> Request:
