@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 OF_THE_DISK = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
-class CompleteFilesStore(FSFilesStore):
+class CompleteFilesStore(FSFilesStore):  # type: ignore[misc]  # it is looked up
     """Writes a file under a temporary name, syncs it, and renames it.
 
     The temporary file is in the same folder. Its name begins with a dot and is derived

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
@@ -47,6 +47,6 @@ class CompleteFiles:
         exporter = FeedExporter.of(spider.crawler)
         for pipeline in pipelines:
             if isinstance(pipeline, FilesPipeline):
-                store: object = pipeline.store
+                store: Any = pipeline.store
                 if type(store) is FSFilesStore:
                     pipeline.store = CompleteFilesStore(store.basedir, exporter.fail)

@@ -24,18 +24,6 @@ from bloomdupe.errors import EngineError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scrapy.pipelines.files import FSFilesStore as FSFilesStore
-    from scrapy.utils.conf import (
-        feed_complete_default_values_from_settings as feed_complete_default_values_from_settings,  # noqa: E501 - the formatter leaves it
-    )
-    from scrapy.utils.conf import (
-        feed_process_params_from_cli as feed_process_params_from_cli,
-    )
-    from scrapy.utils.defer import aiter_errback as aiter_errback
-    from scrapy.utils.defer import iter_errback as iter_errback
-    from scrapy.utils.response import get_base_url as get_base_url
-    from scrapy.utils.spider import DefaultSpider as DefaultSpider
-
 
 def _names(table: dict[str, str]) -> list[str]:
     return [f"{owner}.{one}" for owner, some in table.items() for one in some.split()]
