@@ -2,7 +2,7 @@
 
 ``Request()`` checks and converts its arguments, and escapes the URL. If the caller
 knows that there is nothing to convert, setting the private attributes takes a third of
-the time. :func:`makes_the_same` compares both.
+the time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy import Request
-from scrapy.http import request as request_module
 from scrapy.statscollectors import MemoryStatsCollector
 
 from bloomdupe.inside_scrapy.private_names import found
@@ -57,35 +56,6 @@ def plain_request(
     request._cb_kwargs = dict(cb_kwargs) if cb_kwargs else None
     request._flags = None
     return request  # type: ignore[no-any-return]
-
-
-def makes_the_same() -> bool:
-    """Whether the constructor of this Scrapy sets the same attributes.
-
-    It does since Scrapy 2.19, unless other code has replaced it.
-    """
-    if Request.__init__.__globals__ is not vars(request_module):
-        return False
-    callback: Any = print
-    errback: Any = len
-    for given in ({}, {"a": 1}):
-        words: dict[str, Any] = {
-            "url": "http://a.example/",
-            "encoding": "cp1252",
-            "callback": callback,
-            "errback": errback,
-            "meta": given,
-            "cb_kwargs": given,
-            "priority": 2,
-            "dont_filter": bool(given),
-        }
-        try:
-            mine = plain_request(**words)
-        except AttributeError:  # one of them has another name
-            return False
-        if state_of(mine) != state_of(Request(**words)):
-            return False
-    return True
 
 
 def state_of(request: Request) -> dict[str, Any]:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib import parse
 from weakref import ref
 
-from scrapy import signals
+from scrapy import Request, signals
 from scrapy.http import HtmlResponse, TextResponse, XmlResponse
+from scrapy.http import request as request_module
 from w3lib import url as w3lib_url
 
 from bloomdupe.inside_scrapy.faster import (
     URL_MODULES,
     ReplacedName,
-    makes_the_same,
     plain_request,
     state_of,
 )
@@ -37,7 +37,6 @@ from bloomdupe.links.safe_urls import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
@@ -137,14 +136,34 @@ def _page_of(response: TextResponse) -> _Page:
 
 
 def follows_the_same() -> bool:
-    """Whether this Scrapy's method gives the same requests for some links."""
-    if _names(scrapys_follow) != _names(follow) or not makes_the_same():
+    """Whether this Scrapy's method gives the same requests for some links.
+
+    Other code may have replaced the method, or the constructor of requests.
+    """
+    constructor: Any = Request.__init__
+    is_replaced = constructor.__globals__ is not vars(request_module)
+    if is_replaced or _names(scrapys_follow) != _names(follow):
         return False
-    page = HtmlResponse(safe_urls.PROBED_BASE, body=b"", encoding="cp1252")
+    page = HtmlResponse(PROBED_BASE, body=b"", encoding="cp1252")
     return all(
-        state_of(follow(page, url)) == state_of(scrapys_follow(page, url))
-        for url in safe_urls.PROBED_LINKS
+        state_of(follow(page, url, **given))
+        == state_of(scrapys_follow(page, url, **given))
+        for url in PROBED_LINKS
+        for given in PROBED_ARGUMENTS
     )
+
+
+PROBED_ARGUMENTS: tuple[dict[str, Any], ...] = (
+    {},
+    {
+        "callback": print,
+        "errback": len,
+        "meta": {"a": 1},
+        "cb_kwargs": {"a": 1},
+        "priority": 2,
+        "dont_filter": True,
+    },
+)
 
 
 def _names(function: Any) -> list[str]:

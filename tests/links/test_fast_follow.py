@@ -11,7 +11,7 @@ from scrapy.http import HtmlResponse, JsonResponse, TextResponse
 from scrapy.link import Link
 from url_lists import SEED, at_random, result
 
-from bloomdupe.inside_scrapy.faster import makes_the_same, state_of
+from bloomdupe.inside_scrapy.faster import state_of
 from bloomdupe.links import fast_follow
 from bloomdupe.links.fast_follow import (
     FastFunctions,
@@ -66,11 +66,6 @@ def same(page: TextResponse, url: Any, **more: Any) -> bool:
     return bool(fast.response() is page and fast.parts) and isinstance(url, str)
 
 
-pytestmark = pytest.mark.skipif(
-    not makes_the_same(), reason="this Scrapy takes the usual way"
-)
-
-
 def test_it_is_used_in_this_scrapy() -> None:
     assert follows_the_same()
     assert "follow" in {each.name for each in FastFunctions()._names}
@@ -116,8 +111,8 @@ def test_a_request_that_differs_is_not_made(monkeypatch: pytest.MonkeyPatch) -> 
         usual(self, *args, **more)
 
     monkeypatch.setattr(Request, "__init__", counting)
-    assert not makes_the_same()
+    assert not follows_the_same()
     monkeypatch.undo()
     monkeypatch.setattr(Request, "_set_body", lambda self, _: setattr(self, "_body", 1))
-    assert not makes_the_same()
+    assert not follows_the_same()
     assert "follow" not in {each.name for each in FastFunctions()._names}
