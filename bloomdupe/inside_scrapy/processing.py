@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,7 +27,7 @@ from twisted.python.failure import Failure
 from bloomdupe.inside_scrapy.private_names import aiter_errback, iter_errback
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -210,16 +210,15 @@ class Processing:
         """Faster replacement of ``Scraper.handle_spider_output_async()``."""
         work = self._work_of(request)
         CURRENT.set(work)  # of this task only
-        outputs: Iterable[Any]
         error = self._scraper.handle_spider_error
+        outputs: Any
+        if isinstance(result, AsyncIterator):
+            outputs = aiter_errback(result, error, request, response)
+        else:
+            outputs = _each(iter_errback(result, error, request, response))
         try:
             with self._ended_by_failure():
-                if isinstance(result, AsyncIterator):
-                    each = aiter_errback(result, error, request, response)
-                    await self._hand_on_each_async(each, response, work)
-                else:
-                    outputs = iter_errback(result, error, request, response)
-                    await self._hand_on_each(outputs, response, work)
+                await self._hand_on_each(outputs, response, work)
         except asyncio.CancelledError as cancelled:  # Scrapy would wait for ever
             if work is not None:
                 self._broken[work] = cancelled
@@ -229,29 +228,19 @@ class Processing:
             raise
 
     async def _hand_on_each(
-        self, outputs: Iterable[Any], response: object, work: Work | None
+        self, outputs: AsyncGenerator[Any], response: object, work: Work | None
     ) -> None:
         take, backpressure = self._take_output, self._backpressure
         items = _Tasks(self._scraper.concurrent_items)
         left = OUTPUTS_A_TURN
-        for output in outputs:
-            if (item := take(output, response, work)) is not None:
-                await items.start(item)
-            left -= 1
-            if not left or backpressure():
-                left = OUTPUTS_A_TURN
-                await self._wait_turn()
-        await items.join()
-
-    async def _hand_on_each_async(
-        self, outputs: AsyncIterator[Any], response: object, work: Work | None
-    ) -> None:
-        items = _Tasks(self._scraper.concurrent_items)
-        async for output in outputs:
-            if (item := self._take_output(output, response, work)) is not None:
-                await items.start(item)
-            if self._backpressure():
-                await self._wait_turn()
+        async with aclosing(outputs):
+            async for output in outputs:
+                if (item := take(output, response, work)) is not None:
+                    await items.start(item)
+                left -= 1
+                if not left or backpressure():
+                    left = OUTPUTS_A_TURN
+                    await self._wait_turn()
         await items.join()
 
     async def _wait_turn(self) -> None:
@@ -312,6 +301,12 @@ class Processing:
             return self._send_signal(signal, **named)
         finally:
             CURRENT.reset(token)
+
+
+async def _each(outputs: Iterable[Any]) -> AsyncGenerator[Any]:
+    """Yield the outputs of a callback without ``await``."""
+    for output in outputs:
+        yield output
 
 
 class _Tasks:
