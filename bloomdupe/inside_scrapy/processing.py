@@ -50,17 +50,15 @@ that starts it."""
 class Processing:
     """Watches engine and scraper of a running crawl.
 
-    ``work_of`` finds the work of a request of the scheduler. ``failed`` is called with
-    each exception of a download or a callback, before any errback is called. While
-    ``backpressure`` is true, callbacks wait before their next output; while ``held``
-    is, they wait before they begin.
+    ``work_of`` finds the work of a request of the scheduler. While ``backpressure`` is
+    true, callbacks wait before their next output; while ``held`` is, they wait before
+    they begin.
     """
 
     def __init__(
         self,
         crawler: Crawler,
         work_of: Callable[[Request], Work | None],
-        failed: Callable[[BaseException], None],
         *,
         backpressure: Callable[[], bool] = lambda: False,
         held: Callable[[], bool] = lambda: False,
@@ -70,11 +68,9 @@ class Processing:
         self._scraper = engine.scraper
         self._signals = crawler.signals
         self._work_of = work_of
-        self._failed = failed
         self._backpressure = backpressure
         self._held = held
         self._begun: set[Work] = set()
-        self._broken: dict[Work, BaseException] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         """Tasks in which callbacks and pipelines run."""
         self._is_cut_off = False
@@ -106,8 +102,6 @@ class Processing:
         work = self._work_of(request)
         if work is None:
             return self._handle_result(result, request)  # type: ignore[no-any-return]
-        if isinstance(result, Failure) and result.value is not None:
-            self._failed(result.value)
         work.answered(result)
         token = CURRENT.set(work)
         if isinstance(result, Request):
@@ -121,12 +115,9 @@ class Processing:
 
         def ended(outcome: Any) -> Any:
             self._begun.discard(work)
-            error = self._broken.pop(work, None)
-            if error is None and isinstance(outcome, Failure):
-                error = outcome.value
-            if error is not None:
-                work.aborted(error)
-            work.ended(complete=error is None)
+            if isinstance(outcome, Failure) and outcome.value is not None:
+                work.aborted(outcome.value)
+            work.ended()
             return outcome
 
         return deferred.addBoth(ended)
@@ -151,7 +142,7 @@ class Processing:
                 self._begun.add(work)
                 return await self._call_spider(result, request)
         except asyncio.CancelledError as error:  # Scrapy would wait for ever
-            self._broken[work] = error
+            work.aborted(error)
             return ()
 
     @contextmanager
@@ -192,8 +183,6 @@ class Processing:
 
     def _error(self, failure: Failure, request: Request, response: object) -> None:
         """Replacement of ``Scraper.handle_spider_error()``."""
-        if failure.value is not None:
-            self._failed(failure.value)
         work = self._work_of(request)
         if work is not None and failure.value is not None:
             closes = isinstance(failure.value, CloseSpider)
@@ -221,10 +210,10 @@ class Processing:
                 await self._hand_on_each(outputs, response, work)
         except asyncio.CancelledError as cancelled:  # Scrapy would wait for ever
             if work is not None:
-                self._broken[work] = cancelled
+                work.aborted(cancelled)
         except BaseException as broken:  # of any kind: the page is not done
             if work is not None:
-                self._broken[work] = broken
+                work.aborted(broken)
             raise
 
     async def _hand_on_each(
@@ -362,7 +351,7 @@ class Work(Protocol):
         """The callback or errback has raised an exception, given a response."""
 
     def aborted(self, error: BaseException) -> None:
-        """Processing has failed; the end follows, not complete."""
+        """Processing has failed; the end follows."""
 
-    def ended(self, *, complete: bool) -> None:
-        """The work has ended; ``complete`` says that processing has not failed."""
+    def ended(self) -> None:
+        """The work has ended."""

@@ -142,7 +142,7 @@ class Job:
                     self._enqueue(link, marks_first)
                 for item in world.items(number):
                     self._feeds.item_scraped(item, in_flight, self._spider)
-                in_flight.ended(complete=True)
+                in_flight.ended()
                 acked.append(number)
             if len(acked) < batch and under_way and not frontier.due:
                 continue

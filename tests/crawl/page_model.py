@@ -476,7 +476,8 @@ class Crawl:
         if fault.startswith("close"):
             in_flight.closed_spider(ValueError("banned"), None)
             self.stopping = True
-        in_flight.ended(complete=not fault.startswith("break"))
+        in_flight.root.broken |= fault.startswith("break")
+        in_flight.ended()
 
     def _ask(self, op: Op, callback: Callback) -> None:
         """Yield a request, as a callback or as the downloader."""

@@ -220,7 +220,7 @@ def test_very_many_requests_of_a_page_are_saved_early(
     assert engine.registry.volatile == 2
     asked(engine, page, 3)
     assert caplog.text.count("They are saved now") == 1
-    page.ended(complete=True)
+    page.ended()
     assert written(engine) == 10
 
 
@@ -235,7 +235,7 @@ def test_requests_of_a_callback_that_runs_for_long_are_saved_early(
     asked(engine, page)
     child = begun(engine)
     asked(engine, child)
-    page.ended(complete=True)
+    page.ended()
     assert not child.is_volatile, "its page is acknowledged"
     now = registry.LONGEST + 1
     engine.registry.save_old()
@@ -268,11 +268,12 @@ def test_a_page_that_is_left_drops_the_requests_that_wait_for_it(
     page = begun(engine)
     asked(engine, page, 3)
     done, runs = begun(engine), begun(engine)
-    done.ended(complete=True)
-    page.ended(complete=False)
+    done.ended()
+    page.broken = True
+    page.ended()
     assert engine.next() is None
     asked(engine, runs)
-    runs.ended(complete=True)
+    runs.ended()
     assert engine.next() is None
     assert written(engine) == 1
     assert engine.registry.volatile == 0

@@ -396,7 +396,7 @@ class CrawlEngine:
             return False
         registry = self.session.registry
         if entry.payload is None or entry.volatile:  # it belongs to a page
-            registry.end(registry.add(request, entry), complete=True)
+            registry.end(registry.add(request, entry))
             return True
         self.frontier.ack(entry)
         self.failures.kept_out(entry.queue.name, request, entry.payload)
@@ -404,10 +404,10 @@ class CrawlEngine:
 
     # How requests in flight end
 
-    def ended(self, in_flight: InFlightRequest, *, complete: bool) -> None:
+    def ended(self, in_flight: InFlightRequest) -> None:
         """Handle the end of a request, which may be a part of another request."""
         outcome = in_flight.outcome
-        if complete and (in_flight.failed or len(self.failures)):
+        if in_flight.failed or len(self.failures):
             outcome.judged = [*outcome.judged, in_flight]
         if in_flight is not in_flight.root:
             self.frontier.ack(in_flight.entry)

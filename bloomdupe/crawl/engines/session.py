@@ -64,7 +64,6 @@ class Session:
         self.processing = Processing(
             crawler,
             self.registry.of,
-            self._raised,
             backpressure=lambda: self.engine.committing.backpressure,
             held=lambda: self.engine.holds,
         )
@@ -213,10 +212,6 @@ class Session:
             # The downloader paces it there; its own slot is as free as before.
             in_flight.release()
             self.access.wake()
-
-    def _raised(self, error: BaseException) -> None:
-        if isinstance(error, MemoryError):  # an errback would take care of it
-            self.stopping.fail(error)
 
     # The end
 

@@ -176,32 +176,31 @@ class InFlightRegistry:
 
     # The end
 
-    def end(self, in_flight: InFlightRequest, *, complete: bool) -> None:
+    def end(self, in_flight: InFlightRequest) -> None:
         """End a request, or the part of a page that it is."""
         known = self._in_flight.pop(id(in_flight.request), None)
         if known is None or in_flight.is_dropped:
             return
         for follow in self.ended:
             follow(in_flight)
-        self.engine.ended(in_flight, complete=complete)
-        self.end_part(in_flight.root, complete=complete)
+        self.engine.ended(in_flight)
+        self.end_part(in_flight.root)
 
-    def end_part(self, root: InFlightRequest, *, complete: bool = True) -> None:
+    def end_part(self, root: InFlightRequest) -> None:
         """End a request, or a part of it, and the pages of which it was the last."""
         while True:
-            root.broken = root.broken or not complete
             root.parts -= 1
             if root.parts:
                 return
             page = root.page
             is_volatile = root.is_volatile
-            complete = not (root.broken or (is_volatile and page and page.is_left))
-            if not complete:
+            if root.broken or (is_volatile and page and page.is_left):
                 self._leave(root)
             elif not is_volatile:
                 self._ack(root)
             if page is None or is_volatile:
                 return
+            page.broken = page.broken or root.broken
             root = page  # which was not done before it
 
     def end_item(self, item: InFlightRequest) -> None:

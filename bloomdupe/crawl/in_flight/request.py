@@ -189,6 +189,8 @@ class InFlightRequest:
 
     def gave_up(self, error: BaseException) -> None:
         """Remember why there is no page."""
+        if isinstance(error, MemoryError):  # an errback would take care of it
+            self.registry.engine.session.stopping.fail(error)
         self.failed = FailureReason.of_download(error)
 
     def raised(self, error: BaseException, response: object) -> None:
@@ -204,17 +206,14 @@ class InFlightRequest:
             self.failed = FailureReason.of_code("pipeline", error, response)
 
     def aborted(self, error: BaseException) -> None:
-        """Record the error that has aborted the processing."""
+        """Record the error that has aborted the processing: the next run repeats it."""
+        self.root.broken = True
         why = f"its processing was aborted: {error!r}"
         self.registry.engine.session.ending.leaves(self.request.url, why)
 
-    def ended(self, *, complete: bool) -> None:
-        """End the request: callback, pipelines and exports are through.
-
-        A request that is not ``complete`` stays in the frontier, and the next run
-        repeats it.
-        """
-        self.registry.end(self, complete=complete)
+    def ended(self) -> None:
+        """End the request: callback, pipelines and exports are through."""
+        self.registry.end(self)
 
 
 class Accepted(NamedTuple):
