@@ -225,10 +225,10 @@ class Ending:
             extra=extra,
         )
         feeds = self._engine.feeds
-        if feeds is not None and feeds.held_back:
+        if feeds is not None and feeds.waiting:
             logger.warning(
                 "Delivered only when `bloomdupe stop` finds nothing pending: %(feeds)s",
-                {"feeds": ", ".join(feeds.held_back)},
+                {"feeds": ", ".join(feed.name for feed in feeds.waiting)},
                 extra=extra,
             )
 

@@ -158,10 +158,6 @@ class AppendedFeed(Feed):
         with explained(f"cannot write to the feed {self.place}", self.place, remedy):
             fd = self._opened()
             change = self.change_since(self.record)
-            if not self.place.exists():
-                change = "was deleted"
-            elif not os.path.samestat(self.place.stat(), os.fstat(fd)):
-                change = "was replaced"
             if change is not None:
                 raise FeedChangedError(
                     f"the feed {self.place} {change} by another program while the crawl"
@@ -245,9 +241,11 @@ class AppendedFeed(Feed):
             try:
                 found = place.stat()
             except FileNotFoundError:
-                return "was deleted" if base else None
+                return "was deleted" if base or self._file else None
             if not stat.S_ISREG(found.st_mode):
                 return "was replaced by something that is not a file"
+            if self._file and not os.path.samestat(found, os.fstat(self._opened())):
+                return "was replaced"
             if not base <= found.st_size <= size:
                 how = "cut" if found.st_size < base else "lengthened"
                 return f"was {how} to {found.st_size:,} bytes"
@@ -272,16 +270,15 @@ class AppendedFeed(Feed):
     def left_by(self, old: dict[str, Any]) -> dict[str, Any]:
         """Return a record as it holds for the present file.
 
-        A backup goes on without the pieces of its time. A file of the right length has
-        them: only a power cut leaves holes in it, and the pieces outlive that.
+        If the piece is gone, the file must have it: a checkpoint that was not committed
+        has overwritten it, or a backup does without it.
         """
         if old["size"] not in (None, old["base"]):
             try:
                 for _ in self._lines.of(self.number):
                     pass
             except FeedError:
-                if self.place.exists() and self.place.stat().st_size == old["size"]:
-                    return {**old, "base": old["size"]}
+                return {**old, "base": old["size"]}
         return old
 
 

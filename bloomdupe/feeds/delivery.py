@@ -26,7 +26,7 @@ from bloomdupe.store.platform import sync
 from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncIterator, Iterable
 
     from scrapy import Spider
     from scrapy.extensions.feedexport import FeedSlot
@@ -38,98 +38,99 @@ if TYPE_CHECKING:
 logger = logger_of(__name__)
 
 
-class Deliveries:
-    """Writes the items of a journal to the storages of feeds."""
+async def deliver(
+    exporter: FeedExporterAccess, left: StoredFeeds, feeds: Iterable[WaitingFeed]
+) -> list[tuple[FeedSlot, bool]]:
+    """Write the items in the journal to the storages of feeds.
 
-    def __init__(self, access: FeedExporterAccess, left: StoredFeeds) -> None:
-        self._access, self._left = access, left
-        self._made: list[tuple[FeedSlot, bool]] = []
+    Returns the slot of each file, and whether its storage has accepted it; if not, the
+    log says why. The crawl has finished: a batch that is not full is delivered, too.
+    """
+    place = left.directory
+    with explained(f"cannot write feeds from {place}", place):
+        make_directory(place, 0o700)
+        with lock_owner(place):
+            return [
+                made for feed in feeds async for made in _files_of(feed, exporter, left)
+            ]
 
-    async def deliver(
-        self, feeds: Iterable[WaitingFeed]
-    ) -> list[tuple[FeedSlot, bool]]:
-        """Deliver all that is in the journal; the log says what has failed.
 
-        Returns the slot of each file, and whether its storage has accepted it. The
-        crawl has finished: a batch that is not full is delivered, too.
-        """
-        place = self._left.directory
-        with explained(f"cannot write feeds from {place}", place):
-            make_directory(place, 0o700)
-            with lock_owner(place):
-                for feed in feeds:
-                    await self._deliver(feed)
-        return self._made
-
-    async def _deliver(self, feed: WaitingFeed) -> None:
-        slot, delivered = feed.slot, self._left.delivered
-        moment, options = self._left.moment, slot.feed_options
-        try:
-            record = delivered.get(feed.name, feed.record["begin"])
-            while delivered.lacks(feed.number, record) or (
-                options["store_empty"] and record["batch"] == 1
-            ):
-                batch: int = record["batch"]
-                # Each batch has a time of its own, and the same one after a kill.
-                begun = moment + timedelta(microseconds=batch - 1)
-                slot = self._access.new_slot(
-                    slot.uri_template, options, batch, moment, begun
-                )
-                record = await self._hand_over(feed, slot, record)
-                self._made.append((slot, True))
-        except Exception:
-            logger.exception(
-                "Error storing the feed (%(count)d items) in: %(uri)s. It is kept in"
-                " %(place)s, and stored when the same command is run again",
-                {
-                    **described(slot),
-                    "count": feed.slot.itemcount,
-                    "place": self._left.journal.place,
-                },
-                extra={"spider": self._access.crawler.spider},
+async def _files_of(
+    feed: WaitingFeed, exporter: FeedExporterAccess, left: StoredFeeds
+) -> AsyncIterator[tuple[FeedSlot, bool]]:
+    slot, delivered = feed.slot, left.delivered
+    options = slot.feed_options
+    try:
+        record = delivered.get(feed.name, feed.record["begin"])
+        while delivered.lacks(feed.number, record) or (
+            options["store_empty"] and record["batch"] == 1
+        ):
+            batch: int = record["batch"]
+            # Each batch has a time of its own, and the same one after a kill.
+            begun = left.moment + timedelta(microseconds=batch - 1)
+            slot = exporter.new_slot(
+                slot.uri_template, options, batch, left.moment, begun
             )
-            self._made.append((slot, False))
+            record = await _hand_over(feed, slot, record, exporter, left)
+            yield slot, True
+    except Exception:
+        logger.exception(
+            "Error storing the feed (%(count)d items) in: %(uri)s. It is kept in"
+            " %(place)s, and stored when the same command is run again",
+            {
+                **described(slot),
+                "count": feed.slot.itemcount,
+                "place": left.journal.place,
+            },
+            extra={"spider": exporter.crawler.spider},
+        )
+        yield slot, False
 
-    async def _hand_over(
-        self, feed: WaitingFeed, slot: FeedSlot, record: dict[str, Any]
-    ) -> dict[str, Any]:
-        """Write a file, and give it to its storage; return the new record."""
-        most = slot.feed_options["batch_item_count"] or None
-        anew, put = replaces(slot), self._left.delivered.put
-        start = feed.record["begin"] if anew and not most else record["end"]
-        place, storage = local_path(slot, self._access.here), slot.storage
-        target = None
-        if place is not None:
-            target = Target(place, start, record.get("target"), empty_before=anew)
-            start, slot.storage = target.start, target
-        done = {**record, "batch": record["batch"] + 1}
-        try:
-            slot.start_exporting()
-            assert slot.exporter is not None  # noqa: S101 - it has started
-            items = self._left.journal.of(feed.number, start)
-            for done["end"], data in islice(items, most):
-                slot.exporter.export_item(unpack(data))
-                slot.itemcount += 1
-            slot.finish_exporting()
-        except BaseException:
-            if target is not None:
-                target.discard()
-            raise
-        finally:
-            slot.storage = storage
-        file = self._access.file_of(slot)
+
+async def _hand_over(
+    feed: WaitingFeed,
+    slot: FeedSlot,
+    record: dict[str, Any],
+    exporter: FeedExporterAccess,
+    left: StoredFeeds,
+) -> dict[str, Any]:
+    """Write a file, and give it to its storage; return the new record."""
+    most = slot.feed_options["batch_item_count"] or None
+    anew, put = replaces(slot), left.delivered.put
+    start = feed.record["begin"] if anew and not most else record["end"]
+    place, storage = local_path(slot, exporter.here), slot.storage
+    target = None
+    if place is not None:
+        target = Target(place, start, record.get("target"), empty_before=anew)
+        start, slot.storage = target.start, target
+    done = {**record, "batch": record["batch"] + 1}
+    try:
+        slot.start_exporting()
+        assert slot.exporter is not None  # noqa: S101 - it has started
+        items = left.journal.of(feed.number, start)
+        for done["end"], data in islice(items, most):
+            slot.exporter.export_item(unpack(data))
+            slot.itemcount += 1
+        slot.finish_exporting()
+    except BaseException:
         if target is not None:
-            done["target"] = target.prepare(file)
-            put(feed.name, {**record, "target": done["target"]})
-            target.store(file)
-        else:
-            if hasattr(file, "flush") and not getattr(file, "closed", False):
-                file.flush()
-            await ensure_awaitable(storage.store(file))
-        if most:
-            done.pop("target", None)
-        put(feed.name, done)
-        return done
+            target.discard()
+        raise
+    finally:
+        slot.storage = storage
+    file = exporter.file_of(slot)
+    if target is not None:
+        done["target"] = target.prepare(file)
+        put(feed.name, {**record, "target": done["target"]})
+        target.store(file)
+    else:
+        if hasattr(file, "flush") and not getattr(file, "closed", False):
+            file.flush()
+        await ensure_awaitable(storage.store(file))
+    if most:
+        done.pop("target", None)
+    put(feed.name, done)
+    return done
 
 
 TAIL_BYTES = 4096

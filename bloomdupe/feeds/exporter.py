@@ -9,7 +9,7 @@ from scrapy.exceptions import NotConfigured
 
 from bloomdupe.errors import BloomDupeError, FeedError, StoreError
 from bloomdupe.feeds.appended_feed import AppendedFeed
-from bloomdupe.feeds.delivery import Deliveries
+from bloomdupe.feeds.delivery import deliver
 from bloomdupe.feeds.feed import WaitingFeed
 from bloomdupe.feeds.feed_format import (
     described,
@@ -91,6 +91,7 @@ class FeedExporter(FeedExporterAccess):
         of the feed, line)``. ``fail`` stops the crawl, for an item that cannot be kept.
         Raises :class:`~bloomdupe.errors.FeedError` for a feed that cannot be continued.
         """
+        self._left = left
         if left is None:
             self.taken = [
                 WaitingFeed(name, self.new_slot(template, options), number)
@@ -100,7 +101,7 @@ class FeedExporter(FeedExporterAccess):
             self.taken = self.check(left)
             left.go_on(self.taken)
             self._finished = left.resumed and left.finished
-        self._left, self._put, self.fail = left, put, fail
+        self._put, self.fail = put, fail
         self.feeds.clear()
 
     def named(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -150,19 +151,14 @@ class FeedExporter(FeedExporterAccess):
 
     @property
     def waiting(self) -> list[WaitingFeed]:
-        """The feeds that are delivered when the crawl has finished."""
-        return [feed for feed in self.taken if isinstance(feed, WaitingFeed)]
-
-    @property
-    def held_back(self) -> list[str]:
-        """Names of the feeds that are delivered when the crawl has finished."""
-        return [] if self._left is None else [feed.name for feed in self.waiting]
+        """The feeds that are delivered from here when the crawl has finished."""
+        taken = () if self._left is None else self.taken
+        return [feed for feed in taken if isinstance(feed, WaitingFeed)]
 
     @property
     def parameters(self) -> set[str]:
         """Attributes of the spider that name places of feeds."""
-        taken = () if self._left is None else self.taken
-        return set().union(*(parameters(feed.slot.uri_template) for feed in taken))
+        return set().union(*(parameters(feed.slot.uri_template) for feed in self.taken))
 
     # Items
 
@@ -236,10 +232,10 @@ class FeedExporter(FeedExporterAccess):
         if left is None:
             return Part(output=output_of(lines))
         feeds = {feed.number: feed for feed in self.taken}
-        left.lines.begin(anew=True)
-        left.journal.begin()
         for feed in self.taken:
             feed.begin()
+        left.lines.begin(anew=True)  # by now the files have all pieces
+        left.journal.begin()
         taken = False
         for number, data in lines:
             taken = True
@@ -307,7 +303,8 @@ class FeedExporter(FeedExporterAccess):
         for feed in self.taken:
             feed.close()
         if self._left is not None:
-            self._left.close()
+            self._left.lines.close()
+            self._left.journal.close()
 
     async def deliver(self) -> bool:
         """Write the feeds that wait, if the crawl has finished.
@@ -327,7 +324,7 @@ class FeedExporter(FeedExporterAccess):
                     )
             return True
         try:
-            made = await Deliveries(self, left).deliver(waiting) if waiting else []
+            made = await deliver(self, left, waiting) if waiting else []
         except (FeedError, StoreError) as error:
             logger.error(  # noqa: TRY400 - a line says it all
                 "%(error)s. No feed is delivered; the items are kept: run the same"

@@ -30,47 +30,40 @@ ITEM = (1 << 32) - 1
 BLOCK = 1 << 18
 """Bytes that are written, or read, at once."""
 MOST_BYTES = 1 << 23
-"""A file with more bytes is deleted when its turn is over."""
+"""Bytes behind the records that are kept, for the next records."""
 
 _HEAD = Struct("<II")
 """Length and CRC-32 of a record, before its bytes."""
 
 
 class Journal:
-    """Records that are durable before they count, in one of two files that take turns.
+    """Records in a file that are durable before they count.
 
     A job has two: ``lines`` begins anew with each checkpoint, and holds the pieces that
-    files may lack. ``items`` has the items of all feeds that are written when the crawl
+    feeds may lack. ``items`` has the items of all feeds that are written when the crawl
     has finished; an item is there once, for all its feeds.
 
     The store keeps the ``turn``, a number that is another one when the journal has
-    begun anew, and the ``size`` of the file. Nothing counts before it is synced and
+    begun anew, and the ``size`` of its records. Nothing counts before it is synced and
     this is committed. Bytes behind the size are of a process that was killed, and
-    are overwritten. No other user can read the files. The sums depend on the turn,
-    which distinguishes contents of the same place.
+    are overwritten. So are all records when the journal begins anew, before that is
+    committed: by then all feeds have them. No other user can read the file. The sums
+    depend on the turn, which distinguishes contents of the same place.
 
     The order is: :meth:`begin`, :meth:`add`, :meth:`seal`, (commit), :meth:`done`.
     """
 
-    def __init__(self, directory: Path, name: str, record: dict[str, Any]) -> None:
-        self._directory, self._name = directory, name
+    def __init__(self, place: Path, record: dict[str, Any]) -> None:
+        self.place = place
         self.turn = int(record.get("turn", 0))
         self.size = int(record.get("size", 0))
         """Bytes that are committed."""
         self._turn = self.turn
         self.end = self.size
         """Bytes with those just added."""
-        self._files: dict[Path, Descriptor] = {}
+        self._file: Descriptor | None = None
         self._buffer = bytearray()
         self._unsynced = False
-
-    @property
-    def place(self) -> Path:
-        """The file with the committed records."""
-        return self._place(self.turn)
-
-    def _place(self, turn: int) -> Path:
-        return self._directory / f"{self._name}.{turn % 2}"
 
     # Writing
 
@@ -96,17 +89,15 @@ class Journal:
 
     def done(self) -> None:
         """Note that the sealed records are committed."""
-        last, size = self.place, self.size
+        room = self.size - self.end
         self.turn, self.size = self._turn, self.end
-        if last != self.place and size > MOST_BYTES:
-            if last in self._files:
-                self._files.pop(last).close()
-            last.unlink(missing_ok=True)
+        if room > MOST_BYTES:
+            with explained(f"cannot shorten {self.place}", self.place):
+                os.ftruncate(self._opened(), self.size)
 
     def _write(self, *, durably: bool = False) -> None:
-        place = self._place(self._turn)
         remedy = "nothing is lost: make room, and run the same command again"
-        with explained(f"cannot write {place}", place, remedy):
+        with explained(f"cannot write {self.place}", self.place, remedy):
             if self._buffer:
                 with memoryview(self._buffer) as view:
                     write_bytes(self._opened(), view, self.end - len(view))
@@ -117,15 +108,14 @@ class Journal:
                 self._unsynced = False
 
     def _opened(self) -> int:
-        place = self._place(self._turn)
-        if place not in self._files:
-            make_directory(self._directory, 0o700)
-            new = not place.exists()
+        if self._file is None:
+            make_directory(self.place.parent, 0o700)
+            new = not self.place.exists()
             flags = os.O_RDWR | os.O_CREAT
-            self._files[place] = Descriptor(open_regular(place, flags))
+            self._file = Descriptor(open_regular(self.place, flags))
             if new:
-                sync_directory(self._directory)
-        return self._files[place].fileno()  # in a fork, it is closed
+                sync_directory(self.place.parent)
+        return self._file.fileno()  # in a fork, it is closed
 
     # Reading
 
@@ -159,9 +149,9 @@ class Journal:
 
     def close(self) -> None:
         """Release the files; nothing is written."""
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 def packed(feeds: Iterable[int], data: bytes | bytearray) -> bytes:

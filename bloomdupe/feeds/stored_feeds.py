@@ -48,9 +48,9 @@ class StoredFeeds:
         self._anew = anew
         self.directory = store.with_name(f"{store.name}.feeds")
         """The directory of a job for output that is not in its feeds yet."""
-        self.lines = Journal(self.directory, "lines", record.get("lines", {}))
+        self.lines = Journal(self.directory / "lines", record.get("lines", {}))
         """The pieces of the last checkpoint."""
-        self.journal = Journal(self.directory, "items", record.get("journal", {}))
+        self.journal = Journal(self.directory / "items", record.get("journal", {}))
         """The items for feeds that wait for the end of the crawl."""
         self.delivered = Delivered(self.journal)
         self.finished = bool(record.get("feeds_finished", False))
@@ -78,11 +78,6 @@ class StoredFeeds:
     def _is_bound(self, name: str, record: dict[str, Any]) -> bool:
         """Whether a run must have a feed as it was left."""
         return self._goes_on(record) or self._owes(name, record)
-
-    def close(self) -> None:
-        """Release the files of the job; nothing is written."""
-        self.lines.close()
-        self.journal.close()
 
     # Before anything is changed
 

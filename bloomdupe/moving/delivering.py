@@ -16,7 +16,7 @@ from scrapy.utils.reactor import install_reactor
 from twisted.python.failure import Failure
 
 from bloomdupe.errors import FeedError, SettingError
-from bloomdupe.feeds.delivery import Deliveries
+from bloomdupe.feeds import delivery
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.feed import waits
 from bloomdupe.feeds.feed_format import PARAMETER, PARTS, local_path, without_secret
@@ -94,10 +94,10 @@ def deliver(
     left = StoredFeeds({**record, "feeds": kept}, path, resumed=True)
     try:
         exporter.restore(left, lambda *_: None, lambda *_: None)
-        work = Deliveries(exporter, left).deliver(exporter.waiting)
+        work = delivery.deliver(exporter, left, exporter.waiting)
         made = run(work, exporter, [feed.slot for feed in exporter.waiting])
     finally:
-        left.close()
+        exporter.release()
     return [
         {"uri": without_secret(slot.uri), "items": slot.itemcount, "stored": stored}
         for slot, stored in made

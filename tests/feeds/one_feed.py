@@ -45,8 +45,8 @@ class OneFeed:
 
     def commit(self, *lines: bytes) -> dict[str, Any]:
         """Commit lines, which :meth:`AppendedFeed.append` writes; return the record."""
-        self.left.lines.begin(anew=True)
         self.feed.begin()
+        self.left.lines.begin(anew=True)
         for line in lines:
             self.feed.add(line)
         feeds = {"f": self.feed.seal(finishing=False)}
