@@ -113,7 +113,8 @@ class EngineAccess:
             return 0.0
         # The downloader draws the delay anew each time it looks; a request that
         # arrives before the least possible delay would only wait there.
-        return float(slot.lastseen + delay * (1 - _jitter(slot)) - self._clock())
+        jitter = min(1.0, getattr(slot, "jitter", 0.5))  # 0.5 before Scrapy 2.19
+        return float(slot.lastseen + delay * (1 - jitter) - self._clock())
 
     def delay_of(self, name: str) -> float:
         """Return the seconds between two requests to a slot, as Scrapy knows them."""
@@ -165,10 +166,8 @@ class EngineAccess:
 
     @property
     def _delay(self) -> float:
-        delay = getattr(self._downloader, "_delay", None)
-        if delay is None:
-            delay = self._downloader.settings.getfloat("DOWNLOAD_DELAY")
-        return float(delay)
+        setting = self._crawler.settings.getfloat("DOWNLOAD_DELAY")
+        return float(getattr(self._downloader, "_delay", setting))
 
     def wake(self) -> None:
         """Let the engine ask for the next request soon."""
@@ -259,13 +258,6 @@ def fail_crawl(crawler: Crawler, reason: str) -> None:
         crawler, signals.engine_stopped if engine.running else signals.spider_closed
     )
     stop_crawl(crawler, reason)
-
-
-def _jitter(slot: Any) -> float:
-    jitter = getattr(slot, "jitter", None)
-    if jitter is None:
-        return 0.5 if getattr(slot, "randomize_delay", False) else 0.0
-    return min(1.0, float(jitter))
 
 
 class Timer:

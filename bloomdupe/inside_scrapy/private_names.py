@@ -10,11 +10,12 @@ Tested with Scrapy 2.16 to 2.19.
 
 from __future__ import annotations
 
-import dis
+import inspect
+import re
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from scrapy import __version__
@@ -91,7 +92,7 @@ OF_PIPELINES = _names({
 
 WITH_FALLBACK = _names({
     "scrapy.core.downloader.Downloader": "_delay ip_concurrency",
-    "scrapy.core.downloader.Slot": "jitter randomize_delay",
+    "scrapy.core.downloader.Slot": "jitter",
     "scrapy.core.downloader": "monotonic",
     "scrapy.exporters.CsvItemExporter": "_autodetected_fields",
     "scrapy.extensions.feedexport": "apply_uri_params",
@@ -117,33 +118,20 @@ def _has(path: str) -> bool:
     place, _, name = path.rpartition(".")
     owner = found(place)
     if isinstance(owner, type):
-        return hasattr(owner, name) or name in _set_by_init(owner)
+        sets = re.compile(rf"^ +self\.{name}(:| =)", re.MULTILINE)
+        return hasattr(owner, name) or bool(sets.search(_source_of(owner)))
     return found(path) is not None
 
 
 @cache
-def _set_by_init(class_: type) -> set[str]:
-    """Return the attributes that the constructors of a class and its bases set.
+def _source_of(class_: type) -> str:
+    """Return the text of Scrapy's modules with a class and its bases.
 
     Tools that watch a program replace constructors, so the files of Scrapy are read.
     """
-    names: set[str] = set()
-    for base in class_.__mro__:
-        if base.__module__.startswith("scrapy."):
-            spec: Any = import_module(base.__module__).__spec__
-            body = _inner(spec.loader.get_code(base.__module__), base.__name__)
-            steps = dis.get_instructions(_inner(body, "__init__"))
-            names.update(one.argval for one in steps if one.opname == "STORE_ATTR")
-    return names
-
-
-def _inner(code: CodeType, name: str) -> CodeType:
-    """Return the code of a class or function in some code; an empty one if none is."""
-    codes = (one for one in code.co_consts if isinstance(one, CodeType))
-    return next((one for one in codes if one.co_name == name), _NOTHING)
-
-
-_NOTHING = compile("", "", "exec")
+    modules = {base.__module__ for base in class_.__mro__}
+    of_scrapy = (name for name in modules if name.startswith("scrapy."))
+    return "".join(inspect.getsource(import_module(name)) for name in of_scrapy)
 
 
 def missing(names: Iterable[str]) -> list[str]:

@@ -35,17 +35,15 @@ MOST_IN_A_FOLDER = 16
 IN_SCRAPY = "bloomdupe.inside_scrapy"
 OF_OTHERS = {
     # of Python
-    "add", "add_done_callback", "argval", "cancelled", "co_consts", "co_name", "cwd",
-    "default_factory", "discard", "exception", "f_back", "f_code", "f_globals",
-    "f_locals", "get_code", "isoformat", "items", "keys", "loader", "now", "opname",
-    "pop", "removeprefix", "replace", "reset", "rpartition", "split", "startswith",
+    "add", "add_done_callback", "cancelled", "cwd", "default_factory", "discard",
+    "exception", "f_back", "f_globals", "getsource", "isoformat", "items", "now", "pop",
+    "removeprefix", "replace", "reset", "rpartition", "search", "split", "startswith",
     "update", "utc", "values", "warning",
     # of Twisted, and of Scrapy's documents
-    "FeedExporter", "addBoth", "bytes_received", "called", "connect", "crawler",
-    "dont_filter", "engine", "headers_received", "send_catch_log",
-    "engine_stopped", "fields_to_export", "get_downloader_middleware", "getbool",
-    "getfloat", "method", "priority", "send_catch_log_async", "settings", "signals",
-    "value",
+    "FeedExporter", "addBoth", "bytes_received", "called", "callback", "connect",
+    "crawler", "dont_filter", "engine", "engine_stopped", "errback", "fields_to_export",
+    "get_downloader_middleware", "getbool", "getfloat", "headers_received", "method",
+    "priority", "send_catch_log", "settings", "signals", "value",
 }  # fmt: skip
 """Attributes that ``inside_scrapy`` may use, although it does not define them."""
 BY_NAME = {"getattr", "hasattr", "setattr", "delattr", "attrgetter", "methodcaller"}
