@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from bloomdupe.feeds.feed import Feed
     from bloomdupe.feeds.stored_feeds import StoredFeeds
 
-    Put = Callable[[Any, list[tuple[int, bytes]]], None]
-    Fail = Callable[[Exception], None]
+    Line = tuple[int, bytes]
+    """A line of a feed for an item, with the feed's number."""
 
 logger = logger_of(__name__)
 
@@ -62,8 +62,7 @@ class FeedExporter(FeedExporterAccess):
             if not (crawler.settings["JOBDIR"] or crawler.settings[REDIS]):
                 raise
             self.feeds.clear()
-        self._put: Put | None = None
-        self.fail: Fail = lambda _: None
+        self.fail: Callable[[Exception], None] = lambda _: None
         """Stops the crawl, because a part of an item cannot be kept."""
         self._left: StoredFeeds | None = None
         self.taken: Sequence[Feed] = ()
@@ -77,19 +76,17 @@ class FeedExporter(FeedExporterAccess):
         if exporter is None:
             exporter = cls(crawler)
             exporter.feeds.clear()
-            crawler.signals.connect(exporter.item_scraped, signals.item_scraped)
             add_extension(crawler, exporter)
         return exporter
 
     # Opening
 
-    def restore(self, left: StoredFeeds | None, put: Put, fail: Fail) -> None:
+    def restore(self, left: StoredFeeds | None) -> None:
         """Make the feeds part of the checkpoint; called when the crawl opens.
 
-        A worker has no feeds that are ``left``, and writes no file: all feeds wait, for
-        ``collect``. ``put`` gets the response and the lines of each item, as ``(number
-        of the feed, line)``. ``fail`` stops the crawl, for an item that cannot be kept.
-        Raises :class:`~bloomdupe.errors.FeedError` for a feed that cannot be continued.
+        From now on Scrapy knows of no feeds. A worker has none that are ``left``, and
+        writes no file: all feeds wait, for ``collect``. Raises
+        :class:`~bloomdupe.errors.FeedError` for a feed that cannot be continued.
         """
         self._left = left
         if left is None:
@@ -101,7 +98,6 @@ class FeedExporter(FeedExporterAccess):
             self.taken = self.check(left)
             left.go_on(self.taken)
             self._finished = left.resumed and left.finished
-        self._put, self.fail = put, fail
         self.feeds.clear()
 
     def named(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -144,11 +140,6 @@ class FeedExporter(FeedExporterAccess):
         left.check(feeds)
         return feeds
 
-    def open_spider(self, spider: Spider) -> None:
-        """Open feeds; called by Scrapy when the scheduler is open."""
-        if self._put is None:
-            super().open_spider(spider)
-
     @property
     def waiting(self) -> list[WaitingFeed]:
         """The feeds that are delivered from here when the crawl has finished."""
@@ -162,43 +153,30 @@ class FeedExporter(FeedExporterAccess):
 
     # Items
 
-    def item_scraped(  # type: ignore[override]
-        self,
-        item: object,
-        response: Any,
-        spider: Spider,
-    ) -> None:
-        """Take an item; called by Scrapy."""
-        if self._put is None:
-            if self.slots:
-                super().item_scraped(item, spider)
-            return
-        feeds, failures = [], list[Exception]()
+    def take(self, item: object) -> tuple[list[Line], list[Exception]]:
+        """Return the lines of an item for the feeds, and errors of their filters, too.
+
+        Raises as :meth:`lines_of` does; the item must not be lost then.
+        """
+        feeds, errors = [], list[Exception]()
         for feed in self.taken:
             try:
                 if feed.slot.filter.accepts(item):
                     feeds.append(feed)
             except Exception as error:  # noqa: BLE001 - of any filter
-                failures.append(error)
-        lines: list[tuple[int, bytes]] = []
-        try:
-            lines, failed = self.lines_of(item, feeds)
-            failures += [error for _, error in failed]
-        except (BloomDupeError, MemoryError) as error:
-            self.fail(error)  # the item must not be lost
-        self._put(response, lines)
-        if failures:
-            raise failures[-1]
+                errors.append(error)
+        lines, failed = self.lines_of(item, feeds)
+        return lines, [*errors, *(error for _, error in failed)]
 
     def lines_of(
         self, item: object, feeds: Iterable[Feed]
-    ) -> tuple[list[tuple[int, bytes]], list[tuple[Feed, Exception]]]:
+    ) -> tuple[list[Line], list[tuple[Feed, Exception]]]:
         """Return the lines of an item for these feeds, and the errors of exporters.
 
         All feeds that wait have it once. Raises
         :class:`~bloomdupe.errors.UnserializableError` if it cannot be kept for them.
         """
-        lines: list[tuple[int, bytes]] = []
+        lines: list[Line] = []
         failed: list[tuple[Feed, Exception]] = []
         waiting: list[int] = []
         data = b""
@@ -220,11 +198,11 @@ class FeedExporter(FeedExporterAccess):
 
     # Checkpoints
 
-    def prepare(self, lines: Iterable[tuple[int, bytes]]) -> Part:
+    def prepare(self, lines: Iterable[Line]) -> Part:
         """Return the part of the next checkpoint; nothing that counts is changed.
 
-        ``lines`` are ``(number of the feed, line)`` of all items that are acknowledged
-        and not committed. They go into the files of the job one by one. Raises
+        ``lines`` are those of all items that are acknowledged and not committed. They
+        go into the files of the job one by one. Raises
         :class:`~bloomdupe.errors.FeedError`, and any exception of exporters and
         plugins; the same lines can be given again.
         """
@@ -360,7 +338,7 @@ MOST_ITEMS = 1_000
 """Items of a line: a script of Redis takes no more than some thousand arguments."""
 
 
-def output_of(lines: Iterable[tuple[int, bytes]]) -> list[list[bytes]]:
+def output_of(lines: Iterable[Line]) -> list[list[bytes]]:
     """Return the lines of a worker's output with these items.
 
     An item is as the journal of a job has it. A line of the output has items of several

@@ -242,8 +242,7 @@ class Collecting:
                 resumed=not is_new,
                 anew="collect into another directory",
             )
-            # No item is scraped here.
-            feeds.restore(left, lambda *_: None, lambda *_: None)
+            feeds.restore(left)
             undo.callback(feeds.release)
             self._numbered = feeds.taken
             """All feeds, in the order of the crawl."""

@@ -93,7 +93,7 @@ def deliver(
     exporter = exporter_with(kept, settings, spider, named, job.shown)
     left = StoredFeeds({**record, "feeds": kept}, path, resumed=True)
     try:
-        exporter.restore(left, lambda *_: None, lambda *_: None)
+        exporter.restore(left)
         work = delivery.deliver(exporter, left, exporter.waiting)
         made = run(work, exporter, [feed.slot for feed in exporter.waiting])
     finally:

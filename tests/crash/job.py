@@ -70,7 +70,6 @@ class Job:
 
     def __init__(self, store: Path, world: World) -> None:
         self.world = world
-        self._spider = crawler().spider
         with ExitStack() as stack:
             before = os.open(".", os.O_RDONLY)
             stack.callback(os.close, before)
@@ -92,8 +91,7 @@ class Job:
         if not self.world.feeds:
             self._feeds.feeds.clear()
         left = StoredFeeds(record, store, resumed=True)
-        self._feeds.restore(left, self._put, _fail)
-        self._feeds.open_spider(self._spider)
+        self._feeds.restore(left)
         self._checkpoint = Checkpoint(
             crawler(), frontier, self._outcomes, record, self._feeds
         )
@@ -104,8 +102,8 @@ class Job:
     def __exit__(self, *_: object) -> None:
         self._close()
 
-    def _put(self, in_flight: InFlightRequest, lines: list[tuple[int, bytes]]) -> None:
-        for line in lines:
+    def _take(self, item: object, in_flight: InFlightRequest) -> None:
+        for line in self._feeds.take(item)[0]:
             self._outcomes.add_line(in_flight.outcome, line)
 
     def crawl(
@@ -141,7 +139,7 @@ class Job:
                 for link in world.links(number):
                     self._enqueue(link, marks_first)
                 for item in world.items(number):
-                    self._feeds.item_scraped(item, in_flight, self._spider)
+                    self._take(item, in_flight)
                 in_flight.ended()
                 acked.append(number)
             if len(acked) < batch and under_way and not frontier.due:
@@ -178,7 +176,3 @@ class Job:
                 raise
             return False
         return True
-
-
-def _fail(error: Exception) -> None:
-    raise error

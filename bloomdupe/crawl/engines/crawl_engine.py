@@ -193,7 +193,8 @@ class CrawlEngine:
         left = None
         if directory is not None:  # or it is a worker's
             left = StoredFeeds(record, directory, resumed=self.run.resumed)
-        feeds.restore(left, session.take_item, session.stopping.fail)
+        feeds.restore(left)
+        feeds.fail = session.stopping.fail
         return feeds
 
     def _open_cookies(self) -> Cookies | None:

@@ -16,7 +16,7 @@ from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.crawl.retries import GrowingWait
 from bloomdupe.crawl.starting import StartItem
 from bloomdupe.crawl.state.slot_rules import SlotRules
-from bloomdupe.errors import FeedError
+from bloomdupe.errors import BloomDupeError, FeedError
 from bloomdupe.inside_scrapy.engine import EngineAccess
 from bloomdupe.inside_scrapy.processing import CURRENT, Processing
 from bloomdupe.links.fingerprint import fingerprint_function
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
     from bloomdupe.crawl.engines.crawl_job import CrawlJob
+    from bloomdupe.feeds.exporter import Line
     from bloomdupe.links.link_filter import LinkFilter
 
 logger = logger_of(__name__)
@@ -102,8 +103,7 @@ class Session:
         connect = self.crawler.signals.connect
         connect(self._left_downloader, signals.request_left_downloader)
         connect(self._reached_downloader, signals.request_reached_downloader)
-        if not self.engine.durable:  # or the feeds hand over each item
-            connect(self._scraped, signals.item_scraped)
+        connect(self._scraped, signals.item_scraped)
         connect(self._dropped, signals.item_dropped)
         connect(self._item_failed, signals.item_error)
         connect(self.ending.idle, signals.spider_idle)
@@ -148,7 +148,7 @@ class Session:
             return None if work.root.is_acked else work
         return None
 
-    def take_item(self, response: Any, lines: list[tuple[int, bytes]]) -> None:
+    def take_item(self, response: Any, lines: list[Line]) -> None:
         """Take an item that is through its pipelines, as lines for the feeds.
 
         Items of ``start()`` may come when the crawl has closed: the next run, or
@@ -176,8 +176,17 @@ class Session:
         elif type(parent) is StartItem:
             self.registry.end_item(parent)
 
-    def _scraped(self, response: Any) -> None:
-        self.take_item(response, [])
+    def _scraped(self, item: object, response: Any) -> None:
+        lines: list[Line] = []
+        errors: list[Exception] = []
+        if self.engine.feeds is not None:
+            try:
+                lines, errors = self.engine.feeds.take(item)
+            except (BloomDupeError, MemoryError) as error:
+                self.stopping.fail(error)  # the item must not be lost
+        self.take_item(response, lines)
+        if errors:
+            raise errors[-1]
 
     def _dropped(self) -> None:
         work = CURRENT.get()

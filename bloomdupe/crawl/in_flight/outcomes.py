@@ -15,15 +15,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bloomdupe.crawl.in_flight.request import Accepted
+    from bloomdupe.feeds.exporter import Line
 
 MOST_BYTES = 8 << 20
 """Bytes of lines kept in memory; a request that brings more puts them on disk."""
 
 _HEAD = Struct("<II")
-
-Line = tuple[int, bytes]
-"""A line of a feed for an item, with the feed's number."""
-
 
 Key: TypeAlias = tuple[bytes, bool]
 """A fingerprint, and whether it is exact."""
