@@ -60,8 +60,8 @@ class Processing:
         crawler: Crawler,
         work_of: Callable[[Request], Work | None],
         *,
-        backpressure: Callable[[], bool] = lambda: False,
-        held: Callable[[], bool] = lambda: False,
+        backpressure: Callable[[], bool],
+        held: Callable[[], bool],
     ) -> None:
         engine: Any = crawler.engine
         self._engine = engine
@@ -199,22 +199,21 @@ class Processing:
         """Faster replacement of ``Scraper.handle_spider_output_async()``."""
         work = self._work_of(request)
         CURRENT.set(work)  # of this task only
-        error = self._scraper.handle_spider_error
+        failed = self._scraper.handle_spider_error
         outputs: Any
         if isinstance(result, AsyncIterator):
-            outputs = aiter_errback(result, error, request, response)
+            outputs = aiter_errback(result, failed, request, response)
         else:
-            outputs = _each(iter_errback(result, error, request, response))
+            outputs = _each(iter_errback(result, failed, request, response))
         try:
             with self._ended_by_failure():
                 await self._hand_on_each(outputs, response, work)
-        except asyncio.CancelledError as cancelled:  # Scrapy would wait for ever
+        except BaseException as error:  # of any kind: the page is not done
             if work is not None:
-                work.aborted(cancelled)
-        except BaseException as broken:  # of any kind: the page is not done
-            if work is not None:
-                work.aborted(broken)
-            raise
+                work.aborted(error)
+            # After a cancellation Scrapy would wait for ever.
+            if not isinstance(error, asyncio.CancelledError):
+                raise
 
     async def _hand_on_each(
         self, outputs: AsyncGenerator[Any], response: object, work: Work | None
