@@ -8,13 +8,14 @@ import stat
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from itemadapter import ItemAdapter
 from scrapy.exporters import CsvItemExporter
 
 from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.feeds.feed import Feed
 from bloomdupe.feeds.feed_format import changed_options, options_of
 from bloomdupe.feeds.journal import packed
-from bloomdupe.inside_scrapy.feed_exporter import started_exporter, write_columns
+from bloomdupe.inside_scrapy.feed_exporter import started_exporter
 from bloomdupe.store.files import (
     Descriptor,
     make_directory,
@@ -59,11 +60,19 @@ class Encoder:
         self._sink = BytesIO()  # an exporter that has failed closes the last one
         exporter = started_exporter(self._slot, self._sink)
         if isinstance(exporter, CsvItemExporter):
-            write_columns(exporter, item, self.fields)
-            self.head = self._written()
-            self.fields = list(exporter.fields_to_export or ())
+            self._begin_csv(exporter, item)
         self._exporter = exporter
         return exporter
+
+    def _begin_csv(self, exporter: CsvItemExporter, item: object) -> None:
+        """Let the exporter write the columns, which it does before its first item."""
+        given = exporter.fields_to_export or self.fields
+        any_item = dict.fromkeys(given or ItemAdapter(item).field_names(), "x")
+        exporter.export_item(any_item)
+        with_head = self._written()
+        exporter.export_item(any_item)
+        self.head = with_head.removesuffix(self._written())
+        self.fields = list(exporter.fields_to_export or ())
 
     def _written(self) -> bytes:
         """Return what the exporter has written, once."""

@@ -78,7 +78,6 @@ def watch_opening(crawler: Crawler, refuse: Callable[[BloomDupeError], None]) ->
                     raise
                 crawler.spider = None
                 refuse(error)
-                engine.downloader.close()
                 engine.start_async = _NoEngine().start_async
 
         engine.open_spider_async = opened

@@ -1,8 +1,8 @@
-"""FeedExporterAccess: private names of Scrapy's feed exporter and item exporters.
+"""FeedExporterAccess: private names of Scrapy's feed exporter.
 
 Scrapy opens a file when a feed gets its first item, and writes each item at once. This
 package writes later, and to more than one file. So it needs the slots of the feed
-exporter without their files, and the line that CSV exporters write before the items.
+exporter without their files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from scrapy.crawler import Crawler
-    from scrapy.exporters import BaseItemExporter, CsvItemExporter
+    from scrapy.exporters import BaseItemExporter
     from scrapy.extensions.feedexport import FeedSlot
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -101,18 +101,3 @@ def started_exporter(slot: FeedSlot, file: IO[bytes]) -> BaseItemExporter:
     slot.start_exporting()
     assert slot.exporter is not None  # noqa: S101 - it has started
     return slot.exporter
-
-
-def write_columns(exporter: CsvItemExporter, item: object, known: Any) -> None:
-    """Write the line with the names of the columns.
-
-    They are those in the settings; if there are none, those that are ``known`` from an
-    item of an earlier run, or else those of this item.
-    """
-    found = known and not exporter.fields_to_export
-    if found:
-        exporter.fields_to_export = known
-    exporter._headers_not_written = False
-    exporter._write_headers_and_set_fields_to_export(item)
-    if found:
-        exporter._autodetected_fields = True

@@ -41,7 +41,7 @@ NEEDED = _names({
     "scrapy.core.spidermw.SpiderMiddlewareManager": "process_start",
     "scrapy.utils.reactor.CallLaterOnce": "schedule wait",
     "scrapy.core.downloader.Downloader": (
-        "close domain_concurrency get_slot_key per_slot_settings slots"
+        "domain_concurrency get_slot_key per_slot_settings slots"
     ),
     "scrapy.core.downloader.Slot": "active concurrency delay lastseen transferring",
     "scrapy.core.scraper.Scraper": (
@@ -52,17 +52,12 @@ NEEDED = _names({
     "scrapy.utils.defer": "aiter_errback iter_errback",
     "scrapy.middleware.MiddlewareManager": "middlewares",
     "scrapy.signalmanager.SignalManager": "sender",
-    "scrapy.extensions.feedexport.FeedExporter": (
-        "_get_file _start_new_batch feeds slots"
-    ),
+    "scrapy.extensions.feedexport.FeedExporter": "_get_file _start_new_batch feeds",
     "scrapy.extensions.feedexport.FeedSlot": (
-        "batch_id exporter exporters feed_options file filter finish_exporting "
-        "format itemcount spider start_exporting storage uri"
+        "exporter exporters feed_options filter finish_exporting format itemcount "
+        "spider start_exporting storage uri uri_template"
     ),
     "scrapy.extensions.feedexport.FileFeedStorage": "path",
-    "scrapy.exporters.CsvItemExporter": (
-        "_headers_not_written _write_headers_and_set_fields_to_export"
-    ),
     "scrapy.utils.conf": (
         "feed_complete_default_values_from_settings feed_process_params_from_cli"
     ),
@@ -94,7 +89,6 @@ WITH_FALLBACK = _names({
     "scrapy.core.downloader.Downloader": "_delay ip_concurrency",
     "scrapy.core.downloader.Slot": "jitter",
     "scrapy.core.downloader": "monotonic",
-    "scrapy.exporters.CsvItemExporter": "_autodetected_fields",
     "scrapy.extensions.feedexport": "apply_uri_params",
 })  # fmt: skip
 """Names that only some versions have, where all is well without them."""
