@@ -7,7 +7,9 @@ the time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.statscollectors import MemoryStatsCollector
@@ -15,7 +17,7 @@ from scrapy.statscollectors import MemoryStatsCollector
 from bloomdupe.inside_scrapy.private_names import found
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from scrapy.crawler import Crawler
 
@@ -65,44 +67,38 @@ def state_of(request: Request) -> dict[str, Any]:
     return {**getattr(request, "__dict__", {}), **state}
 
 
-class ReplacedName:
-    """A function that Scrapy calls by a name, and its replacement.
+_users: Counter[str] = Counter()
+"""Number of crawls that use the function in the place of another, by its name."""
+
+
+@contextmanager
+def replaced(
+    name: str,
+    original: Callable[..., Any],
+    replacement: Callable[..., Any],
+    places: tuple[str, ...],
+) -> Iterator[None]:
+    """Let Scrapy call another function by a name, until no crawl needs that.
 
     Both give the same results, so it does not matter that modules and classes belong to
     all crawls of the process. A module or class in which the name means another
     function, because other code has replaced it, is left alone.
     """
+    owners = [found(place) for place in places]
+    _users[name] += 1
+    _replace(owners, name, original, replacement)
+    try:
+        yield
+    finally:
+        _users[name] -= 1
+        if not _users[name]:
+            _replace(owners, name, replacement, original)
 
-    _users: ClassVar[dict[str, int]] = {}
-    """Number of crawls that use the function in the place, by name."""
 
-    def __init__(
-        self,
-        places: tuple[str, ...],
-        name: str,
-        original: Callable[..., Any],
-        replacement: Callable[..., Any],
-    ) -> None:
-        self._places = [found(place) for place in places]
-        self.name = name
-        self._original = original
-        self._replacement = replacement
-
-    def replace(self) -> None:
-        """Let Scrapy call the other function."""
-        self._users[self.name] = self._users.get(self.name, 0) + 1
-        self._set(self._original, self._replacement)
-
-    def restore(self) -> None:
-        """Let Scrapy call the original, if no other crawl is left."""
-        self._users[self.name] -= 1
-        if not self._users[self.name]:
-            self._set(self._replacement, self._original)
-
-    def _set(self, old: object, new: object) -> None:
-        for place in self._places:
-            if vars(place).get(self.name) is old:
-                setattr(place, self.name, new)
+def _replace(owners: Iterable[Any], name: str, old: object, new: object) -> None:
+    for owner in owners:
+        if vars(owner).get(name) is old:
+            setattr(owner, name, new)
 
 
 class Stats(MemoryStatsCollector):

@@ -8,6 +8,7 @@ the usual way. The requests are the same in every case.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib import parse
@@ -20,8 +21,8 @@ from w3lib import url as w3lib_url
 
 from bloomdupe.inside_scrapy.faster import (
     URL_MODULES,
-    ReplacedName,
     plain_request,
+    replaced,
     state_of,
 )
 from bloomdupe.inside_scrapy.private_names import get_base_url
@@ -184,24 +185,20 @@ class FastFunctions:
     """
 
     def __init__(self) -> None:
-        self._names: list[ReplacedName] = []
-        self._replaced: list[ReplacedName] = []
+        self._names: dict[str, tuple[Any, Any, tuple[str, ...]]] = {}
+        """Original, replacement and places of each name."""
+        self._replaced = ExitStack()
         base, links = PROBED_BASE, PROBED_LINKS
         escape, join = w3lib_url.safe_url_string, parse.urljoin
         escapes = all(escape(url) == url for url in PROBES)
         if escapes:
-            self._names.append(
-                ReplacedName(URL_MODULES, "safe_url_string", escape, safe_url_string)
-            )
+            self._names["safe_url_string"] = escape, safe_url_string, URL_MODULES
         joins = all(join(base, url) == urljoin(base, url) for url in links)
         if joins:
-            self._names.append(ReplacedName(URL_MODULES, "urljoin", join, urljoin))
+            self._names["urljoin"] = join, urljoin, URL_MODULES
         if escapes and joins and follows_the_same():
-            self._names.append(
-                ReplacedName(
-                    ("scrapy.http.TextResponse",), "follow", scrapys_follow, follow
-                )
-            )
+            responses = ("scrapy.http.TextResponse",)
+            self._names["follow"] = scrapys_follow, follow, responses
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -213,14 +210,12 @@ class FastFunctions:
 
     def spider_opened(self) -> None:
         """Let Scrapy call the faster functions."""
-        for name in self._names:
-            name.replace()
-            self._replaced.append(name)
+        for name, functions in self._names.items():
+            self._replaced.enter_context(replaced(name, *functions))
 
     def spider_closed(self) -> None:
         """Put the original functions back, when no other crawl uses the faster ones.
 
         Scrapy also closes a spider that it could not open.
         """
-        while self._replaced:
-            self._replaced.pop().restore()
+        self._replaced.close()
