@@ -266,20 +266,23 @@ class Timer:
     def __init__(self, function: Callable[[], None]) -> None:
         self._function = function
         self._call: Any = None
-        self.due: float | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is an appointment."""
+        return self._call is not None
 
     def set(self, seconds: float) -> None:
         """Call the function in so many seconds, and drop an earlier appointment."""
         self.cancel()
-        self.due = time.monotonic() + seconds
         self._call = call_later(seconds, self._run)
 
     def cancel(self) -> None:
         """Drop the appointment."""
         if self._call is not None:
             self._call.cancel()
-            self._call = self.due = None
+            self._call = None
 
     def _run(self) -> None:
-        self._call = self.due = None
+        self._call = None
         self._function()

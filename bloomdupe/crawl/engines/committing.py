@@ -74,7 +74,7 @@ class Committing:
 
         Or as soon as the checkpoint that is out is written. Until then callbacks pause.
         """
-        if self._tick.due is not None:
+        if self._tick.is_set:
             self._tick.set(0)
         elif not self.is_out:
             return
