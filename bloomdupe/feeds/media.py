@@ -36,17 +36,15 @@ class CompleteFiles:
 
     def spider_opened(self, spider: Spider) -> None:
         """Replace the stores; called by Scrapy before the first item."""
-        pipelines = item_pipelines(spider.crawler)
-        if not pipelines:
-            return  # and Scrapy's media pipelines need not be imported
+        # Other crawls need not import Scrapy's media pipelines.
         from scrapy.pipelines.files import FilesPipeline
 
         from bloomdupe.feeds.complete_files import CompleteFilesStore
         from bloomdupe.inside_scrapy.private_names import FSFilesStore
 
-        exporter = FeedExporter.of(spider.crawler)
-        for pipeline in pipelines:
+        fail = FeedExporter.of(spider.crawler).fail
+        for pipeline in item_pipelines(spider.crawler):
             if isinstance(pipeline, FilesPipeline):
                 store: Any = pipeline.store
                 if type(store) is FSFilesStore:
-                    pipeline.store = CompleteFilesStore(store.basedir, exporter.fail)
+                    pipeline.store = CompleteFilesStore(store.basedir, fail)
