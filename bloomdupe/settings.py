@@ -81,11 +81,6 @@ def check_seconds(value: object, name: str, *, least: float | None = None) -> fl
     return seconds
 
 
-def check_wait(value: object, name: str) -> float | None:
-    """Read a number of seconds, or None."""
-    return None if value is None else check_seconds(value, name, least=0.0)
-
-
 def _parsed(value: object) -> object:
     """Return a value, or the value of a text in JSON; None if it is no JSON."""
     if not isinstance(value, str):
@@ -131,10 +126,8 @@ def check_revisit(
     return tuple(rules)
 
 
-def check_backoff(value: object, name: str) -> tuple[float, float, float] | None:
+def check_backoff(value: object, name: str) -> tuple[float, float, float]:
     """Read base, factor and limit; a text looks like ``1,2,300``."""
-    if value is None:
-        return None
     parts = value.strip("[()]").split(",") if isinstance(value, str) else value
     try:
         base, factor, limit = (float(part) for part in parts)  # type: ignore[attr-defined]
@@ -158,23 +151,19 @@ def check_flag(value: object, name: str) -> bool:
     return flag
 
 
-def check_integer(value: object, name: str, *, least: int = 1) -> int | None:
-    """Read a whole number; None stands for no limit."""
-    if value is None:
-        return None
+def check_integer(value: object, name: str, *, least: int = 1) -> int:
+    """Read a whole number."""
     number = _integer(value)
     if number is None or number < least:
         raise SettingError.of(name, value, f"{INTEGER} of at least {least}")
     return number
 
 
-def check_address(value: object, name: str) -> tuple[str, int] | None:
+def check_address(value: object, name: str) -> tuple[str, int]:
     """Read the address of the metrics: a port, or an IP address and a port.
 
-    The metrics need a package. None for no metrics.
+    The metrics need a package.
     """
-    if value is None:
-        return None
     host, _, port = _text(value).rpartition(":")
     number = _integer(value if isinstance(value, bool) else port)
     host = host.strip("[]") or "127.0.0.1"
@@ -288,7 +277,8 @@ START = "BLOOMDUPE_"
 def _of(default: object, check: Callable[..., object], name: str = "") -> Any:
     """Return a field for a setting, named as the setting is unless a name is given.
 
-    None, in a project, is the default, too. ``check`` returns the value of the field.
+    None, in a project, is the default, too. ``check`` returns the value of the field
+    for any other value.
     """
     return field(metadata={"default": default, "check": check, "name": name})
 
@@ -331,7 +321,7 @@ class JobSettings:
     """IP address and port for Prometheus; 0: any free port, None: no metrics."""
     stay: bool = _of(False, check_flag)
     """Whether the crawl stays open when nothing is pending."""
-    wait: float | None = _of(None, check_wait)
+    wait: float | None = _of(None, partial(check_seconds, least=0.0))
     """Most seconds that a crawl sleeps until the next request is due; None: no
     limit."""
     retry_backoff: tuple[float, float, float] | None = _of(None, check_backoff)
@@ -357,12 +347,12 @@ class JobSettings:
     @classmethod
     def read(cls, settings: BaseSettings) -> JobSettings:
         """Read a project's settings; raise :class:`SettingError` for a wrong value."""
-        values = {}
+        values: dict[str, Any] = {}
         for name, (attribute, default, check) in _TABLE.items():
             value = settings.get(name)
             if value is None or (default is None and value in ("", "None")):
                 value = default  # as -s gives it
-            values[attribute] = check(value, name)
+            values[attribute] = None if value is None else check(value, name)
         directory = check_directory(settings.get("JOBDIR"))
         debug = settings.getbool("DUPEFILTER_DEBUG")
         return cls(directory=directory, debug=debug, **values)
