@@ -6,14 +6,11 @@ from contextlib import ExitStack
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from scrapy import signals
 from scrapy.dupefilters import BaseDupeFilter
-from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.request import referer_str
 
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.progress.rounds import VERSIONS, versions_here
-from bloomdupe.crawl.starting import is_fresh_start
 from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.filter.layer import most_memory
 from bloomdupe.inside_scrapy.engine import fail_crawl, opening
@@ -26,8 +23,6 @@ from bloomdupe.store.system_errors import reason_of
 if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
-    from scrapy.statscollectors import StatsCollector
-    from scrapy.utils.request import RequestFingerprinterProtocol
     from typing_extensions import Self
 
     from bloomdupe.filter.bloom import BloomFilter
@@ -42,43 +37,31 @@ class BloomDupeFilter(BaseDupeFilter):
     With ``JOBDIR`` the fingerprints are kept in ``JOBDIR/bloomdupe`` and survive the
     process; without it they stay in memory, as with Scrapy's own filter.
 
-    Unlike Scrapy's own filter, it also marks start requests with ``dont_filter`` (it
-    does not drop them), so that a link back to the start page is a duplicate. The
-    scheduler decides which start requests a later run schedules again,
-    see ``BLOOMDUPE_START_REQUESTS``.
+    With Scrapy's own scheduler it is a filter as Scrapy's is, which writes its own
+    checkpoints. :class:`bloomdupe.FrontierScheduler` *shares* it, and decides what is
+    marked and written.
     """
 
-    def __init__(
-        self,
-        job: CrawlJob,
-        fingerprinter: RequestFingerprinterProtocol,
-        stats: StatsCollector,
-    ) -> None:
-        self._job = job
+    def __init__(self, crawler: Crawler) -> None:
+        spider, stats = crawler.spider, crawler.stats
+        fingerprinter = crawler.request_fingerprinter
+        if spider is None or stats is None or fingerprinter is None:
+            raise RuntimeError("the crawler has no spider yet")
+        self._crawler = crawler
+        self._job = CrawlJob.of(spider, crawler.settings)
         self._fingerprint = fingerprint_function(fingerprinter)
         self._stats = stats
-        self._interval = job.settings.checkpoint_interval
+        self._interval = self._job.settings.checkpoint_interval
         self._due = 0.0
         self._filter: BloomFilter | None = None
         self._shared = False
-        self._crawler: Crawler | None = None
         self._failed = False
-        self._skip_starts = False
         self._logged = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the filter of a crawl from its settings."""
-        if crawler.spider is None:
-            raise RuntimeError("the crawler has no spider yet")
-        filter_ = cls(
-            CrawlJob.of(crawler.spider, crawler.settings),
-            crawler.request_fingerprinter,
-            crawler.stats,
-        )
-        filter_._crawler = crawler
-        crawler.signals.connect(filter_.mark_scheduled, signals.request_scheduled)
-        return filter_
+        return cls(crawler)
 
     def open(self) -> None:
         """Open or create the store; raises the errors of :meth:`BloomFilter.open`."""
@@ -92,20 +75,15 @@ class BloomDupeFilter(BaseDupeFilter):
         self._filter = filter_
         self._due = monotonic() + self._interval
         self._log_opened(filter_)
-        if self._crawler is not None and type(self) is BloomDupeFilter:
-            attach_link_filter(self._crawler, self._would_drop, self)
+        if type(self) is BloomDupeFilter:
+            attach_link_filter(self._crawler, self._would_drop, self.report)
 
     def open_shared(self, filter_: BloomFilter | None = None) -> BloomFilter:
         """Open the filter for a scheduler that makes the checkpoints itself.
 
-        Such a scheduler also marks requests that are not checked, and knows which start
-        requests to skip. It may pass a ``filter_`` of its own.
+        It may pass a ``filter_`` of its own.
         """
         self._shared = True
-        if self._crawler is not None:
-            self._crawler.signals.disconnect(
-                self.mark_scheduled, signals.request_scheduled
-            )
         self._filter = self._job.open_filter() if filter_ is None else filter_
         self._log_opened(self._filter)
         return self._filter
@@ -149,8 +127,6 @@ class BloomDupeFilter(BaseDupeFilter):
                 " sure of every page, move the job directory away and start anew.",
                 {"directory": self._job.settings.directory},
             )
-        # After a kill the queue is lost, and the start page is all there is.
-        self._skip_starts = last not in (None, "open", "finished")
         filter_.notes.update({"run": "open", VERSIONS: versions_here()})
         filter_.checkpoint()
 
@@ -196,8 +172,7 @@ class BloomDupeFilter(BaseDupeFilter):
                     " the cause is gone, run the same command again.",
                     {"error": error},
                 )
-                if self._crawler is not None:
-                    fail_crawl(self._crawler, reason_of(error))
+                fail_crawl(self._crawler, reason_of(error))
             return False  # Scrapy keeps it for the next run
         return seen
 
@@ -210,18 +185,6 @@ class BloomDupeFilter(BaseDupeFilter):
         if self._filter is None:
             raise RuntimeError("the duplicate filter is not open")
         return self._filter
-
-    def mark_scheduled(self, request: Request) -> None:
-        """Mark start requests with ``dont_filter``, which Scrapy's scheduler lets pass.
-
-        A later run skips those that an earlier run has scheduled.
-        """
-        fresh = request.dont_filter and is_fresh_start(request)
-        if not fresh or self._filter is None:
-            return
-        if not self._mark(request) and self._skip_starts:
-            self._stats.inc_value("bloomdupe/start_requests_skipped")
-            raise IgnoreRequest(f"scheduled in an earlier run: {request}")
 
     # Reports
 
@@ -253,10 +216,10 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def log(self, request: Request, spider: Spider) -> None:
         """Log and count a request that was dropped, as Scrapy's own filter does."""
-        self.report(request, spider)
+        self.report(request)
         self._stats.inc_value("dupefilter/filtered")
 
-    def report(self, request: Request, spider: Spider) -> None:
+    def report(self, request: Request) -> None:
         """Log a request that was dropped, if all are to be logged, or none was."""
         more = (
             " - no more duplicates will be shown (see DUPEFILTER_DEBUG to show all"
@@ -270,5 +233,5 @@ class BloomDupeFilter(BaseDupeFilter):
         logger.debug(
             "Filtered duplicate request: %(request)s%(more)s",
             {"request": request, "more": more},
-            extra={"spider": spider},
+            extra={"spider": self._crawler.spider},
         )

@@ -137,7 +137,7 @@ class FrontierScheduler(BaseScheduler):
         self._session = session
         if type(self.df) is BloomDupeFilter:
             session.link_filter = attach_link_filter(
-                self._crawler, self._would_drop, self.df
+                self._crawler, self._would_drop, self.df.report
             )
 
     def _open_here(self, session: Session) -> Deferred[None] | None:

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from enum import Enum
 from sys import getsizeof
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy import Request, signals
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
@@ -77,16 +77,6 @@ class Duplicate(Enum):
     """This request, and all requests with its fingerprint."""
 
 
-class DupeFilter(Protocol):
-    """The part of the crawl's duplicate filter that a link filter needs."""
-
-    def report(self, request: Request, spider: Spider) -> None:
-        """Log a dropped request, if it is to be logged."""
-
-    def mark_scheduled(self, request: Request) -> None:
-        """Mark a scheduled request; receives the signal ``request_scheduled``."""
-
-
 class LinkFilter:
     """A spider middleware that drops requests that the scheduler would filter."""
 
@@ -96,7 +86,7 @@ class LinkFilter:
         """URLs that were found to be seen: themselves, so that a match is certain."""
         self._known_bytes = 0
         self._would_drop: Callable[[Request], Duplicate] | None = None
-        self._dupefilter: DupeFilter | None = None
+        self._report: Callable[[Request], object] | None = None
         settings = crawler.settings
         self._max_length = settings.getint("URLLENGTH_LIMIT")
         self._max_depth = settings.getint("DEPTH_LIMIT")
@@ -117,15 +107,17 @@ class LinkFilter:
         return cls(crawler)
 
     def attach(
-        self, would_drop: Callable[[Request], Duplicate], dupefilter: DupeFilter
+        self,
+        would_drop: Callable[[Request], Duplicate],
+        report: Callable[[Request], object],
     ) -> None:
         """Begin to drop links, when the store is open.
 
         ``would_drop`` says whether the scheduler would filter a request (without
-        ``dont_filter``), and marks nothing.
+        ``dont_filter``), and marks nothing; ``report`` logs one that is dropped.
         """
         self._would_drop = would_drop
-        self._dupefilter = dupefilter
+        self._report = report
 
     def forget(self) -> None:
         """Ask about every URL again, because seen URLs may have become unseen."""
@@ -202,8 +194,10 @@ class LinkFilter:
                 self._known_bytes += getsizeof(url) + PLACE_BYTES
                 if self._known_bytes > KNOWN_BYTES:
                     self.forget()
-        if not self._logged:
-            self._log(request)
+        if not self._logged and self._report is not None:
+            # It is counted later.
+            self._logged = True
+            self._report(request)
         return True
 
     def _arrives(self, request: Request) -> bool:
@@ -218,12 +212,6 @@ class LinkFilter:
             if not (passes or offsite.should_follow(request, spider)):
                 return False
         return True
-
-    def _log(self, request: Request) -> None:
-        """Log the first duplicate as the scheduler would; it is counted later."""
-        self._logged = True
-        if self._dupefilter is not None and self._crawler.spider is not None:
-            self._dupefilter.report(request, self._crawler.spider)
 
     def _count(self, dropped: int, response: Response | None = None) -> None:
         """Count duplicates, which a page has yielded."""
@@ -309,10 +297,9 @@ class LinkFilter:
                 f"{foreign[0]} handles what spiders yield after bloomdupe.LinkFilter;"
                 " give it a higher order in SPIDER_MIDDLEWARES, or LinkFilter a lower"
             )
-        ours = None if self._dupefilter is None else self._dupefilter.mark_scheduled
         for name in ("request_scheduled", "request_dropped"):
             for receiver in listeners(self._crawler, getattr(signals, name)):
-                if not (_is_offsite(receiver) or receiver == ours):
+                if not _is_offsite(receiver):
                     return f"{receiver} listens to the signal {name}"
         return None
 
@@ -349,7 +336,9 @@ def _is_offsite(receiver: Any) -> bool:
 
 
 def attach_link_filter(
-    crawler: Crawler, would_drop: Callable[[Request], Duplicate], dupefilter: DupeFilter
+    crawler: Crawler,
+    would_drop: Callable[[Request], Duplicate],
+    report: Callable[[Request], object],
 ) -> LinkFilter | None:
     """Start the link filter of a crawl, if there is one, and return it."""
     try:
@@ -357,7 +346,7 @@ def attach_link_filter(
     except RuntimeError:  # no engine: the dupefilter was opened by hand
         return None
     if link_filter is not None:
-        link_filter.attach(would_drop, dupefilter)
+        link_filter.attach(would_drop, report)
     return link_filter
 
 

@@ -6,18 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy import Request, Spider
-from scrapy.crawler import Crawler
-from scrapy.exceptions import IgnoreRequest
-from scrapy.statscollectors import StatsCollector
-from scrapy.utils.request import RequestFingerprinter
 from spiders.follow import Follow, PutsOut
 from support.crawl import Crawl, Run
 from support.full_filter import take_everything_for_seen
 from support.repetition import repeated
 
-from bloomdupe import BloomDupeFilter, BloomFilter
-from bloomdupe.crawl.engines.crawl_job import CrawlJob
+from bloomdupe import BloomFilter
 
 PAGES = {
     "/": "<a href='/'>1</a><a href='/a'>2</a><a href='/a#x'>3</a>"
@@ -72,7 +66,8 @@ def test_after_a_kill_it_logs_that_the_queue_is_gone(crawl: Crawl) -> None:
     assert "ERROR" in line
     assert "job/bloomdupe" in line
     assert "move the job directory away" in line
-    assert crawl.site.count["/"] == 2  # the queue is lost: all it can do
+    # The queue is lost: all it can do. The start page has a link to itself.
+    assert crawl.site.count["/"] == 3
 
 
 def test_the_projects_own_fingerprinter_decides(crawl: Crawl) -> None:
@@ -151,27 +146,8 @@ def test_another_crawls_store_is_refused_and_left_alone(crawl: Crawl) -> None:
 
 
 def test_the_dupefilter_works_without_the_add_on(crawl: Crawl) -> None:
-    crawl.run(Follow, DUPEFILTER_CLASS="bloomdupe.BloomDupeFilter", **STOCK)
-    assert paths(crawl) == EACH_ONCE
+    alone = {"DUPEFILTER_CLASS": "bloomdupe.BloomDupeFilter", **STOCK}
+    crawl.run(Follow, **alone)
+    assert paths(crawl) == sorted([*EACH_ONCE, "/"])
+    assert crawl.run(Follow, **alone).requested == ["/"]
     assert (crawl.store / "data.mdb").exists()
-
-
-def test_a_retry_of_a_start_request_is_no_start_request(tmp_path: Path) -> None:
-    """It inherits ``is_start_request``; skipped on resume, its page would be lost."""
-    crawler = Crawler(Spider, {"JOBDIR": str(tmp_path / "job")})
-    job = CrawlJob.of(Spider("follow"), crawler.settings)
-    stats = StatsCollector(crawler)
-    for reason in ("shutdown", "finished"):
-        filter_ = BloomDupeFilter(job, RequestFingerprinter(), stats)
-        filter_.open()
-        start = Request(
-            "http://a.example/", dont_filter=True, meta={"is_start_request": True}
-        )
-        if reason == "finished":
-            retry = start.replace(meta={**start.meta, "retry_times": 1})
-            filter_.mark_scheduled(retry)
-            with pytest.raises(IgnoreRequest):
-                filter_.mark_scheduled(start)
-        else:
-            filter_.mark_scheduled(start)
-        filter_.close(reason)
