@@ -109,11 +109,7 @@ class StoreDamagedError(StoreError):
 
 
 class UnserializableError(BloomDupeError, ValueError):
-    """A request cannot be stored, or a stored request cannot be restored."""
-
-
-class RequestTimeError(BloomDupeError, ValueError):
-    """The request's not-before time is invalid."""
+    """A request cannot be stored or restored, or asks for an invalid time."""
 
 
 class EngineError(BloomDupeError, RuntimeError):

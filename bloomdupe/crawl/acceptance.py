@@ -12,6 +12,7 @@ from bloomdupe.crawl.retries import (
     TIME_KEYS,
     checked_rule,
     is_retry,
+    is_start,
     time_of,
     tries_of,
     without_time,
@@ -78,8 +79,6 @@ class Acceptance:
         self._fingerprint = session.fingerprint
         self._warned: set[CodeType | str | None] = set()
         """What the warnings so far were about: callbacks, polling."""
-        self._asked: tuple[Request, Key] | None = None
-        """The request that the link filter has just asked about, if it is new."""
 
     def takes(self, request: Request) -> bool:
         """Accept a request; False if it was dropped.
@@ -95,7 +94,11 @@ class Acceptance:
         answers = session.processing.answering is not None
         form = answers and parent is not None and parent.request.method not in SAFE
         start = engine.starting.takes(request)
-        key, is_new = self._key_of(request)
+        key = (
+            (self._fingerprint(request), False)
+            if ours is None
+            else ours.key_of(request)
+        )
         forced = request.dont_filter or (answers and was_visited(parent))
         # Scrapy's filter does not see a request with dont_filter, so a link to its page
         # is new; and a foreign filter does not mark in the store.
@@ -115,9 +118,7 @@ class Acceptance:
                 # So that its redirect is followed, although that was seen, too.
                 request = copy(request)  # replace() would run its constructor
                 request.dont_filter = True
-        if not forced and not self._passes(
-            request, keys, is_new=is_new, answers=answers, form=form
-        ):
+        if not (forced or self._passes(request, keys, answers=answers, form=form)):
             return False
         request, not_before, repeats = self._delayed(
             request, parent, not_before, answers=answers
@@ -125,34 +126,15 @@ class Acceptance:
         slot = engine.slot_of(request)  # it may change the request
         payload = self._payload(request, parent if repeats else None)
         sent = SentRequest(
-            slot, request.priority, payload or b"", keys, session.comes_last(request),
+            slot, request.priority, payload or b"", keys, is_start(request),
             not_before, forced, form, repeats,
         )  # fmt: skip
         page = None if work is None else work.root
         engine.take(Accepted(request, sent, parent, page, start, payload is None))
         return True
 
-    def _key_of(self, request: Request) -> tuple[Key, bool]:
-        """Return the key of a request, and whether it is known to be new.
-
-        It is if the link filter has just asked about it, and no other request came
-        since.
-        """
-        asked, self._asked = self._asked, None
-        if asked is not None and asked[0] is request:
-            return asked[1], True
-        if self._ours is None:
-            return (self._fingerprint(request), False), False
-        return self._ours.key_of(request), False
-
     def _passes(
-        self,
-        request: Request,
-        keys: list[Key],
-        *,
-        is_new: bool,
-        answers: bool,
-        form: bool,
+        self, request: Request, keys: list[Key], *, answers: bool, form: bool
     ) -> bool:
         """Whether a request is no duplicate, and its slot has room for it.
 
@@ -168,8 +150,8 @@ class Acceptance:
             self._dupefilter.log(request, self._spider)
             return False
         key, exact = keys[0]
-        if not is_new and engine.knows(key, exact=exact, of=request):
-            second = engine.starting.second_use(request, keys[0], forced=form)
+        if engine.knows(key, exact=exact, of=request):
+            second = engine.starting.second_use(request, keys[0], form=form)
             if second is None:
                 ours.log(request, self._spider)
                 return False
@@ -184,11 +166,10 @@ class Acceptance:
         key, exact = self._ours.key_of(request)
         try:
             if not engine.knows(key, exact=exact, of=request):
-                self._asked = request, (key, exact)
                 return Duplicate.NO
             if not engine.starting.is_page((key, exact), request):
                 return Duplicate.ALL
-            if not engine.starting.second_use(request, (key, exact), forced=False):
+            if not engine.starting.second_use(request, (key, exact), form=False):
                 return Duplicate.THIS
         except StoreError:
             pass  # it will fail again when the request is scheduled
@@ -256,8 +237,8 @@ class Acceptance:
 def check_asked(request: Request) -> float | None:
     """Check what a request asks the scheduler for; return its time, if it has any.
 
-    Raises :class:`RequestTimeError`; and :class:`UnserializableError` for a priority
-    that Scrapy's constructor refuses, and that was set later.
+    Raises :class:`UnserializableError` for an invalid time, and for a priority that
+    Scrapy's constructor refuses, and that was set later.
     """
     priority = request.priority
     if not isinstance(priority, int):

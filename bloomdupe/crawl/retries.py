@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING
 from scrapy import Request
 from scrapy.http import Response
 
-from bloomdupe.errors import (
-    RequestTimeError,
-    StoreError,
-    UnserializableError,
-    shown,
-)
+from bloomdupe.errors import StoreError, UnserializableError, shown
 from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.layout import Visit
@@ -67,6 +62,11 @@ def tries_of(request: Request) -> int:
     return tries if isinstance(tries, int) else 0
 
 
+def is_start(request: Request) -> bool:
+    """Whether it is a start request, or a retry or a redirect of one."""
+    return bool(request.meta.get("is_start_request"))
+
+
 def is_retry(request: Request, in_flight: InFlightRequest | None) -> bool:
     """Whether a request is a retry of the request of ``in_flight``.
 
@@ -95,12 +95,12 @@ YEAR_10000 = 253_402_300_800.0
 def time_of(request: Request, now: float) -> float | None:
     """Return the Unix time before which a request is not to be handed out, if any.
 
-    Raises :class:`~bloomdupe.errors.RequestTimeError`, which names key and value, if
+    Raises :class:`~bloomdupe.errors.UnserializableError`, which names key and value, if
     the time is invalid.
     """
     meta = request.meta
     if NOT_BEFORE in meta and DELAY in meta:
-        raise RequestTimeError(
+        raise UnserializableError(
             f"its meta has both {NOT_BEFORE!r} and {DELAY!r}; give one of them"
         )
     if DELAY in meta:
@@ -110,7 +110,7 @@ def time_of(request: Request, now: float) -> float | None:
     value = meta[NOT_BEFORE]
     if isinstance(value, datetime):
         if value.utcoffset() is None:
-            raise RequestTimeError(
+            raise UnserializableError(
                 f"meta[{NOT_BEFORE!r}] = {value!r} has no time zone: give it one, such"
                 " as datetime.now(timezone.utc) has"
             )
@@ -135,13 +135,13 @@ def _number(name: str, value: object, what: str, above: float = -math.inf) -> fl
         or not isinstance(value, (int, float))
         or not above < value < LARGEST
     ):
-        raise RequestTimeError(f"meta[{name!r}] = {shown(value)}: expected {what}")
+        raise UnserializableError(f"meta[{name!r}] = {shown(value)}: expected {what}")
     return float(value)
 
 
 def _checked(due: float, name: str, meta: dict[str, object]) -> float:
     if due >= YEAR_10000:
-        raise RequestTimeError(
+        raise UnserializableError(
             f"meta[{name!r}] = {meta[name]!r} is after the year 9999: it is given in"
             " seconds"
         )
@@ -155,7 +155,7 @@ REVISIT = "bloomdupe_revisit"
 def checked_rule(request: Request) -> float | None:
     """Return the rule in a request's ``meta``: seconds, or None for never.
 
-    Raises :class:`~bloomdupe.errors.RequestTimeError` if it is not a valid rule.
+    Raises :class:`~bloomdupe.errors.UnserializableError` if it is not a valid rule.
     """
     rule = request.meta.get(REVISIT)
     if rule is None or rule is False:
@@ -181,7 +181,6 @@ class Revisits:
         self._rules = session.settings.revisit
         self._warned = False
         session.registry.answered.append(self.answered)
-        session.registry.acked.append(self.acked)
 
     def rule_of(self, request: Request) -> float | None:
         """Return after how many seconds a page is revisited; None: never."""
@@ -216,7 +215,7 @@ class Revisits:
             return in_flight.visit.rule
         try:
             return self.rule_of(in_flight.request)
-        except RequestTimeError as error:  # a middleware has put it there since
+        except UnserializableError as error:  # a middleware has put it there since
             logger.error(  # noqa: TRY400 - the reason says it all
                 "%(request)s is not revisited: %(reason)s",
                 {"request": in_flight.request, "reason": error},
@@ -235,8 +234,7 @@ class Revisits:
 
     def acked(self, in_flight: InFlightRequest) -> None:
         """Schedule the page of a request that is acknowledged for its next visit."""
-        visited, in_flight.outcome.visited = in_flight.outcome.visited, None
-        rule = None if visited is None else self._rule(in_flight)
+        visited, rule = in_flight.outcome.visited, self._rule(in_flight)
         if visited is None or rule is None:  # a callback has removed the rule
             return
         visit = in_flight.visit or Visit()
@@ -265,7 +263,7 @@ class Revisits:
             request.priority,
             Visit(known=True).added_to(payload),
             keys,
-            self._session.comes_last(request),
+            is_start(request),
             due,
             dont_filter=visit.known or visit.renewed,
             repeats=True,

@@ -17,11 +17,7 @@ from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.engines.crawl_job import CrawlJob, refuse_queue_of_scrapy
 from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.state.memory import leave_scrapys_file
-from bloomdupe.errors import (
-    RequestTimeError,
-    StoreError,
-    UnserializableError,
-)
+from bloomdupe.errors import StoreError, UnserializableError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.engine import Timer, opening
 from bloomdupe.inside_scrapy.private_names import check_names
@@ -214,7 +210,7 @@ class FrontierScheduler(BaseScheduler):
             return False
         try:
             return self._acceptance.takes(request)
-        except (RequestTimeError, UnserializableError) as error:
+        except UnserializableError as error:
             self._refuse(session, request, error)
             return False
         except (StoreError, MemoryError) as error:

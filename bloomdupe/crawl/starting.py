@@ -18,7 +18,7 @@ from bloomdupe.requests.callbacks import name_of_method
 from bloomdupe.requests.values import pack_texts
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.in_flight.outcomes import Key
@@ -30,17 +30,6 @@ MOST_COUNTED = 200_000
 of ``start()`` has two."""
 
 
-def is_fresh_start(request: Request) -> bool:
-    """Whether Spider.start() has just yielded the request.
-
-    Retries and redirects of start requests inherit ``is_start_request``.
-    """
-    meta = request.meta
-    return bool(meta.get("is_start_request")) and not (
-        meta.keys() & {"retry_times", "redirect_times", "download_latency"}
-    )
-
-
 class StartVerdict(NamedTuple):
     """The decision on a start request."""
 
@@ -48,7 +37,7 @@ class StartVerdict(NamedTuple):
     """It was scheduled before."""
     forced: bool
     """It is scheduled even if it was seen."""
-    keys: tuple[Key, ...] = ()
+    keys: Sequence[Key] = ()
     """Further keys: that it was scheduled in this round."""
 
 
@@ -65,7 +54,7 @@ class StartItem(InFlightRequest):
     def __init__(self, registry: InFlightRegistry, key: bytes) -> None:
         super().__init__(registry, Entry(NOWHERE, b"", b""))
         registry.start_items.add(self)
-        self.outcome.keys = [(key, True)]
+        self.outcome.then.append(partial(registry.engine.mark_acked, [(key, True)]))
 
     @property
     def is_running(self) -> bool:
@@ -81,13 +70,13 @@ class Starting:
 
     def __init__(self, session: Session, run: Run, knows: Callable[..., bool]) -> None:
         policy = session.settings.start_requests
+        self._session = session
         self._run = run
         self._always = policy == "always" and (run.resumed or run.round > 1)
         self._registry = session.registry
         self._serializer = session.serializer
         self._access = session.access
         self._knows = knows
-        self._closed = False
         self.is_ours: Callable[[], bool] = lambda: True
         """Whether this process goes through the outputs; it may change."""
         self.ended = False
@@ -127,7 +116,7 @@ class Starting:
                         yield output
                 self.ended = not self._is_stale
                 # The engine takes in each request before it asks for the next output.
-                if self.ended and not self._closed:
+                if self.ended and not self._session.closed:
                     self._run.start_ended()
                 outputs = None
         finally:
@@ -141,7 +130,7 @@ class Starting:
             CURRENT.set(None)
             return True
         key = self._key_of(output)
-        if self._closed or self._is_done(key):
+        if self._session.closed or self._is_done(key):
             return False
         # The engine hands it on in this very task.
         CURRENT.set(StartItem(self._registry, key))
@@ -155,17 +144,13 @@ class Starting:
         """Run ``start()`` anew, as after a kill: some of it may be durable nowhere."""
         self.drop()
         self.ended = False
-        if self.is_ours() and not (self._watching or self._closed):
+        if self.is_ours() and not (self._watching or self._session.closed):
             self._access.go_through(self.watch())
 
     @property
     def over(self) -> bool:
         """Whether this run waits for no more outputs of ``start()``."""
         return self.ended or not self.is_ours()
-
-    def close(self) -> None:
-        """The crawl has closed: no output counts any more."""
-        self._closed = True
 
     # Items
 
@@ -196,42 +181,43 @@ class Starting:
         """Decide on a start request with this ``key``.
 
         ``forced`` says that it is accepted even if it was seen, and ``marked`` that
-        accepted requests are marked as seen. In a later round it is accepted once even
-        if an earlier round has seen it.
+        accepted requests are marked as seen. A request that is not forced needs no more
+        than that in the first round: it is dropped if it was seen. In a later round it
+        is accepted once even if an earlier round has seen it.
 
-        A request that was scheduled in this round gets a key of its own, made with its
-        payload, because ``key`` may have been seen as a link. In the first round, a
-        request that is not ``forced`` needs no such key, because it is dropped if it
-        was seen; unless fingerprints are not ``marked`` as seen.
+        Any other gets keys of this round, because ``key`` may have been seen as a link:
 
-        The time of a delayed request does not count. Some requests
-        differ in each run, such as with the time of day in an argument.
-        They are known by their place among the requests for their page. This works only
-        once ``start()`` has ended, because until then they may come in any order.
+        ``start``  that it was scheduled, with its payload
+        ``place``  the same, with its place among the requests for its page
+        ``use``    that its page is fetched for its callback
+
+        The time of a delayed request does not count. Some requests differ in each run,
+        such as with the time of day in an argument. They are known by their places.
+        This works only once ``start()`` has ended, because until then they may come in
+        any order.
         """
         run, (page, exact) = self._run, key
+        if marked and not forced and run.round == 1:
+            known = run.resumed and self._knows(page, exact=exact)
+            return StartVerdict(known and not self._always, self._always)
         identity = page
         if forced:
             payload = self._serializer.dump_or_none(without_time(request)) or b""
             identity += mmh3_x64_128_digest(payload)
-        occurrence, again = self._counted(b"start", identity)
+        start, again = self._counted(b"start", identity)
         place, _ = self._counted(b"place", page)
+        use = self._use_of(request, page)
+        keys = [(one, exact) for one in (start, place, use)]
         self.repeats_itself = again and not run.started
-        uses: tuple[Key, ...] = ()
-        if forced or run.round > 1:
-            uses = (place, exact), (self._use_of(request, page), exact)
         if self._always:
-            return StartVerdict(False, True, uses)
-        needs_key = (forced or not marked) and run.marks_starts
-        if run.round == 1 and not again and not needs_key:
-            known = run.resumed and self._knows(page, exact=exact)
-            return StartVerdict(known, forced, uses)
-        scheduled = self._knows(occurrence, exact=exact) or (
+            return StartVerdict(False, True, keys)
+        scheduled = self._knows(start, exact=exact) or (
             run.started and self._knows(place, exact=exact)
         )
-        if not again and run.round > 1:
-            forced = forced or not scheduled
-        keys = (occurrence, exact), *(uses or ((place, exact),))
+        if run.round > 1:
+            forced = forced or not (again or scheduled)
+        elif not (run.marks_starts or again):
+            scheduled = self._knows(page, exact=exact)
         return StartVerdict(run.resumed and scheduled, forced, keys)
 
     def _counted(self, kind: bytes, content: bytes) -> tuple[bytes, bool]:
@@ -249,6 +235,10 @@ class Starting:
 
     # Pages of start requests with dont_filter
 
+    def place_of(self, page: bytes) -> bytes:
+        """Return the key of the first start request for a page in this round."""
+        return b"place %d %b" % (self._run.round, page)
+
     def is_page(self, key: Key, of: Request) -> bool:
         """Whether a start request with ``dont_filter`` has this ``key`` of a request.
 
@@ -258,28 +248,24 @@ class Starting:
         page, exact = key
         return self._knows(self.place_of(page), exact=exact, of=of)
 
-    def place_of(self, page: bytes) -> bytes:
-        """Return the key of the first start request for a page in this round."""
-        return b"place %d %b" % (self._run.round, page)
-
     def _use_of(self, request: Request, page: bytes) -> bytes:
         """Return the key of a page that is fetched for the callback of a request."""
         name = name_of(request.callback).encode(errors="backslashreplace")
         return b"use %d %b %b" % (self._run.round, page, name)
 
-    def second_use(self, request: Request, key: Key, *, forced: bool) -> Key | None:
+    def second_use(self, request: Request, key: Key, *, form: bool) -> Key | None:
         """Return the key of a start page's second use, for a different purpose.
 
         Scrapy's filter does not remember start requests. So a page may lead back to the
         start page, with a different callback. That passes once, and so does a redirect
-        after a form, such as a login (``forced``). Another link back is a duplicate,
-        and for that None is returned.
+        after a ``form``, such as a login. Another link back is a duplicate, and for
+        that None is returned.
         """
         page, exact = key
         if not self.is_page(key, request):
             return None
         use, again = self._use_of(request, page), b"again " + page
-        if not forced and self._knows(use, exact=exact, of=request):
+        if not form and self._knows(use, exact=exact, of=request):
             return None
         known = self._knows(again, exact=exact, of=request)
         return None if known else (again, exact)

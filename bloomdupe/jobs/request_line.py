@@ -15,7 +15,7 @@ from scrapy import Request
 from scrapy.utils.httpobj import urlparse_cached
 
 from bloomdupe.crawl.retries import TIME_KEYS, checked_rule
-from bloomdupe.errors import RequestTimeError, SettingError, shown
+from bloomdupe.errors import SettingError, shown
 from bloomdupe.foreign import json_of
 from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.requests.layout import changed, fields_of
@@ -189,10 +189,7 @@ def _payload_for(request: Request, callback: str | None, errback: str | None) ->
             f"{' and '.join(TIME_KEYS)} are for spiders: give 'not_before', a Unix"
             " time, beside 'url'"
         )
-    try:
-        checked_rule(request)
-    except RequestTimeError as error:
-        raise ValueError(str(error)) from error
+    checked_rule(request)
     return named(_serializer.dump(request), callback, errback)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.added_requests import SEEN, TAKEN_IN
 from bloomdupe.crawl.progress.rounds import IMPORTED
+from bloomdupe.crawl.retries import is_start
 from bloomdupe.errors import StoreError, UnserializableError
 from bloomdupe.filter.parameters import is_url
 from bloomdupe.frontier.sent_request import SentRequest
@@ -104,7 +105,7 @@ def _take_requests(
         except UnserializableError as error:
             problems.add(request.url, str(error))
             continue
-        start = order.starts_apart and bool(request.meta.get("is_start_request"))
+        start = order.starts_apart and is_start(request)
         fifo = order.start_fifo if start else order.fifo
         job.push(
             SentRequest(slot_of(request), request.priority, payload, start=start),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from typing_extensions import Self
 
 from bloomdupe.crawl.engines.checkpoint import Checkpoint, record_of
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
-from bloomdupe.crawl.in_flight.outcomes import Key, Outcomes
+from bloomdupe.crawl.in_flight.outcomes import Outcomes
 from bloomdupe.crawl.in_flight.registry import InFlightRegistry
 from bloomdupe.crawl.in_flight.request import InFlightRequest
 from bloomdupe.errors import BloomDupeError
@@ -56,9 +56,6 @@ class Ends(CrawlEngine):
     def __init__(self, frontier: Frontier, outcomes: Outcomes) -> None:
         self.frontier = frontier
         self.outcomes = outcomes
-
-    def _mark_acked(self, keys: Sequence[Key]) -> None:
-        assert not keys
 
 
 class Job:

@@ -198,7 +198,7 @@ class BareSession(Session):
         self.serializer = Serializer(SPIDER)
         self.fingerprint = lambda request: request.url.encode()
         self.growing = None
-        self._closed = False
+        self.closed = False
 
 
 class Engine(CrawlEngine):

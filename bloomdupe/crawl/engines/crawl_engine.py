@@ -355,7 +355,7 @@ class CrawlEngine:
         """Mark a key as seen, of a request of a slot, or one without a slot."""
         self.frontier.seen.add(key, exact=exact)
 
-    def _mark_acked(self, keys: Sequence[Key]) -> None:
+    def mark_acked(self, keys: Sequence[Key]) -> None:
         """Mark requests that lived in memory, and are acknowledged now, as seen."""
         for key, exact in keys:
             slot, of_start = self._unmarked.pop(key, (None, True))
@@ -409,7 +409,7 @@ class CrawlEngine:
         """Handle the end of a request, which may be a part of another request."""
         outcome = in_flight.outcome
         if in_flight.failed or len(self.failures):
-            outcome.judged = [*outcome.judged, in_flight]
+            outcome.then.append(partial(self.failures.ended, in_flight))
         if in_flight is not in_flight.root:
             self.frontier.ack(in_flight.entry)
 
@@ -418,11 +418,11 @@ class CrawlEngine:
         if type(root) is not StartItem:
             self.frontier.ack(root.entry)
         outcome = root.outcome
-        for in_flight in outcome.judged:
-            self.failures.ended(in_flight)
-        outcome.judged = ()
-        if outcome.keys:
-            self._mark_acked(outcome.keys)
+        for call in outcome.then:
+            call()
+        outcome.then.clear()
+        if root.is_revisited:
+            self.revisits.acked(root)
         self.outcomes.ack(outcome)
 
     def save(self, root: InFlightRequest) -> None:

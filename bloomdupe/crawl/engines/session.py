@@ -61,7 +61,8 @@ class Session:
         """How long retries wait, if they do."""
         self.slots = SlotRules(self)
         """Decides which slots may have a request."""
-        self._closed = False
+        self.closed = False
+        """Whether nothing counts any more that comes now."""
         self.processing = Processing(
             crawler,
             self.registry.of,
@@ -154,7 +155,7 @@ class Session:
         Items of ``start()`` may come when the crawl has closed: the next run, or
         another worker, yields them again.
         """
-        if self._closed:
+        if self.closed:
             return
         # A pipeline may have lost track, the response has not.
         parent = self.parent() or self.registry.of(getattr(response, "request", None))
@@ -190,7 +191,7 @@ class Session:
 
     def _dropped(self) -> None:
         work = CURRENT.get()
-        if type(work) is StartItem and not self._closed:
+        if type(work) is StartItem and not self.closed:
             self.registry.end_item(work)
 
     def _item_failed(self, failure: Failure, response: object) -> None:
@@ -198,12 +199,6 @@ class Session:
         if in_flight is not None and failure.value is not None:
             in_flight.item_failed(failure.value, response)
         self._dropped()
-
-    # Requests
-
-    def comes_last(self, request: Request) -> bool:
-        """Whether other requests of its priority go first: start requests may."""
-        return self.order.starts_apart and bool(request.meta.get("is_start_request"))
 
     # Signals
 
@@ -232,7 +227,6 @@ class Session:
         others_go_on = self.settings.is_shared and decision.reason != FINISHED
         self.stopping.may_be_refused = others_go_on
         self.engine.close(decision.reason)
-        self._closed = True
-        self.engine.starting.close()
+        self.closed = True
         if decision.status and self.stopping.failure is None:
             self.ending.say()

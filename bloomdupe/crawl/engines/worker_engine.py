@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.httpobj import urlparse_cached
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.ending import Status
     from bloomdupe.crawl.engines.checkpoint import Steps
     from bloomdupe.crawl.engines.session import Session
-    from bloomdupe.crawl.in_flight.request import Accepted, InFlightRequest
+    from bloomdupe.crawl.in_flight.request import Accepted
     from bloomdupe.errors import NotOwnerError
     from bloomdupe.frontier.slot_queue import Read
     from bloomdupe.store.redis.crawl_reader import Sample
@@ -142,7 +143,7 @@ class WorkerEngine(CrawlEngine):
     def _send(self, accepted: Accepted, sent: SentRequest, *, volatile: bool) -> None:
         request, page = accepted.request, accepted.page
         if volatile and page is not None:
-            page.outcome.sent = [*page.outcome.sent, sent]
+            page.outcome.then.append(partial(self._deliver, sent))
         else:
             self._deliver(sent)
         # With limits there may be room the next time.
@@ -171,14 +172,6 @@ class WorkerEngine(CrawlEngine):
             control.seen.add(key, exact=exact)
         if slot is not None:
             self._deliver(SentRequest(slot, 0, b"", ((key, exact),)))
-
-    def ack(self, root: InFlightRequest) -> None:
-        """Acknowledge a page; its requests for other workers go out with it."""
-        outcome = root.outcome
-        sent, outcome.sent = outcome.sent, ()
-        super().ack(root)
-        for one in sent:
-            self._deliver(one)
 
     # Requests of others
 
@@ -228,7 +221,7 @@ class WorkerEngine(CrawlEngine):
             request = self.session.serializer.load(sent.payload)
         except UnserializableError:  # it would not be fetched either
             return None
-        return self.starting.second_use(request, sent.keys[0], forced=sent.form)
+        return self.starting.second_use(request, sent.keys[0], form=sent.form)
 
     # Checkpoints
 

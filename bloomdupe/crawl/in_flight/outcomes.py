@@ -6,12 +6,12 @@ import tempfile
 from collections import deque
 from contextlib import suppress
 from struct import Struct
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, TypeAlias
 
 from bloomdupe.errors import FeedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from bloomdupe.crawl.in_flight.request import Accepted
@@ -32,13 +32,11 @@ class Outcome:
     __slots__ = (
         "answers",
         "items",
-        "judged",
-        "keys",
         "loose",
         "of_no_page",
         "packed",
-        "sent",
         "spilled",
+        "then",
         "visited",
     )
 
@@ -57,12 +55,9 @@ class Outcome:
         number of bytes."""
         self.visited: float | None = None
         """Unix time of this visit, if the page is revisited."""
-        self.keys: Sequence[Key] = ()
-        """Keys to mark as seen."""
-        self.sent: Sequence[Any] = ()
-        """Requests to send to other workers."""
-        self.judged: Sequence[Any] = ()
-        """Requests that have failed, or may have failed before."""
+        self.then: list[Callable[[], object]] = []
+        """What is done when it counts: keys are marked, requests are sent, failures are
+        recorded."""
 
 
 class Outcomes:

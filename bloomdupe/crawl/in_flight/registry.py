@@ -81,8 +81,6 @@ class InFlightRegistry:
         """Called with each answer of the downloader: response, request or failure."""
         self.ended: list[Callable[[InFlightRequest], None]] = []
         """Called with each request that has ended, complete or not."""
-        self.acked: list[Callable[[InFlightRequest], None]] = []
-        """Called with each request that is acknowledged, and all its parts with it."""
         self.volatile = 0
         """Number of volatile requests."""
         self.start_items: set[InFlightRequest] = set()
@@ -147,8 +145,7 @@ class InFlightRegistry:
             root.parts += 1
             if alone:
                 in_flight.page = root
-        outcome = in_flight.outcome
-        outcome.keys = [*outcome.keys, *keys]
+        in_flight.outcome.then.append(partial(self.engine.mark_acked, keys))
 
     def expect_volatile(self, entry: Entry, page: InFlightRequest) -> InFlightRequest:
         """Note a pending request that is volatile."""
@@ -215,8 +212,6 @@ class InFlightRegistry:
         for one in done:
             one.page = None
             self.engine.ack(one)
-            for follow in self.acked:
-                follow(one)
             if one.children is not None:
                 done += self._save_children(one)
 
