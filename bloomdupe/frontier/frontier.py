@@ -12,7 +12,7 @@ from bloomdupe.frontier.delayed import Waiting
 from bloomdupe.frontier.partition import Partition
 from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.sent_request import partition_of
-from bloomdupe.frontier.slot_queue import AFTER_ALL, Entry, SlotQueue, rank_of
+from bloomdupe.frontier.slot_queue import AFTER_ALL, Entry, QueueOrder, SlotQueue
 from bloomdupe.store.format import delayed_key
 from bloomdupe.store.store import Commit, Part
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     Load: TypeAlias = Callable[[Callable[[], Read], Callable[[Read], None]], None]
 
+NEWEST_FIRST = QueueOrder()
 MOST_MOVED = 320 << 10
 """Bytes of due requests that join their slots at once."""
 
@@ -48,8 +49,7 @@ class Frontier:
     that is marked as seen is pending, in flight or done**.
 
     The slots are divided among *partitions*, each with a filter and its store: a crawl
-    in a directory has one, and one in memory has one without a store. ``fifo`` takes
-    the oldest request first, ``start_fifo`` the oldest start request. ``wait`` returns
+    in a directory has one, and one in memory has one without a store. ``wait`` returns
     how long a slot must wait, see :class:`bloomdupe.frontier.rotation.Rotation`;
     ``downloader`` knows delays, and a stored backoff is no longer than
     ``longest_backoff`` seconds. ``clock`` gives seconds, ``wall`` Unix time.
@@ -63,16 +63,14 @@ class Frontier:
         self,
         seen: BloomFilter,
         *,
-        fifo: bool = False,
-        start_fifo: bool = True,
+        order: QueueOrder = NEWEST_FIRST,
         wait: Callable[[SlotQueue, int], float] = _at_once,
         downloader: Downloader | None = None,
         longest_backoff: float = math.inf,
         clock: Callable[[], float] = monotonic,
         wall: Callable[[], float] = time,
     ) -> None:
-        self._fifo = fifo
-        self._start_fifo = start_fifo
+        self._order = order
         self._clock = clock
         self._wall = wall
         self._of_all = downloader, longest_backoff
@@ -151,12 +149,11 @@ class Frontier:
     ) -> Entry:
         """Add a request; the caller has marked its fingerprint in the filter.
 
-        ``start`` marks a start request (see
-        :func:`bloomdupe.frontier.slot_queue.rank_of`). Without ``payload`` the request
-        lives in memory only. The ``attachment`` comes back with a request that is still
-        in memory; a request that was read from the store may have lost it. A request
-        with ``not_before`` is not handed out before this Unix time; a time in the past
-        has no effect. The ``sequence`` is the age of the request, by default the next
+        ``start`` marks a start request. Without ``payload`` the request lives in memory
+        only. The ``attachment`` comes back with a request that is still in memory; a
+        request that was read from the store may have lost it. A request with
+        ``not_before`` is not handed out before this Unix time; a time in the past has
+        no effect. The ``sequence`` is the age of the request, by default the next
         number; no two may be equal. A ``volatile`` request is not written before it is
         saved (see :meth:`save`).
         """
@@ -194,13 +191,12 @@ class Frontier:
         *,
         start: bool,
     ) -> bytes:
-        fifo = self._start_fifo if start else self._fifo
         if sequence is None:
             sequence = partition.sequence
         elif partition.sequence < sequence:
             partition.sequence = sequence
         partition.sequence += 1
-        return rank_of(priority, sequence, start=start, fifo=fifo)
+        return self._order.rank(priority, sequence, start=start)
 
     def _join(self, partition: Partition, entry: Entry) -> None:
         """Add a request to the queue of its slot."""

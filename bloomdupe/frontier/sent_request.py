@@ -34,7 +34,7 @@ class SentRequest(NamedTuple):
     keys: Sequence[tuple[bytes, bool]] = ()
     """Keys to mark as seen, its fingerprint first, and whether each is exact."""
     start: bool = False
-    """Whether it comes last within its priority, as start requests do."""
+    """Whether it is a start request."""
     not_before: float | None = None
     """Unix time before which it is not fetched."""
     dont_filter: bool = False

@@ -7,7 +7,7 @@ of a request is its order in the slot, as 10 bytes. The smallest rank is first.
 bytes meaning       value (big-endian)
 ===== ============= =============================================================
 4     priority      subtracted from 2**31 - 1, so that the highest is first
-1 bit start request 1 for a start request, else 0
+1 bit start request 1 for a start request that comes last, else 0
 47    age           sequence, or, newest first, 2**47 - 1 - sequence
 bits
 ===== ============= =============================================================
@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.store.format import RANK_BYTES
 
@@ -259,15 +259,23 @@ NOWHERE = SlotQueue(0, "")
 """Queue of a request that is in no queue yet."""
 
 
-def rank_of(priority: int, sequence: int, *, start: bool, fifo: bool) -> bytes:
-    """Return the rank of a request in its slot.
+class QueueOrder(NamedTuple):
+    """The order within a slot."""
 
-    The highest priority is first; within a priority, start requests are last, as in
-    Scrapy; then the newest is first, or the oldest with ``fifo``.
-    """
-    order = sequence if fifo else LAST_SEQUENCE - sequence
-    if not -HIGHEST <= priority <= HIGHEST:
-        priority = HIGHEST if priority > 0 else -HIGHEST
-    return (((HIGHEST - priority) << 1 | start) << 47 | order).to_bytes(
-        RANK_BYTES, "big"
-    )
+    fifo: bool = False
+    """Whether the oldest request of a priority is first, else the newest."""
+    start_fifo: bool = True
+    """The same among start requests."""
+    starts_apart: bool = True
+    """Whether start requests come after all other requests of their priority."""
+
+    def rank(self, priority: int, sequence: int, *, start: bool) -> bytes:
+        """Return the rank of a request: the highest priority is first."""
+        fifo = self.start_fifo if start else self.fifo
+        order = sequence if fifo else LAST_SEQUENCE - sequence
+        if not -HIGHEST <= priority <= HIGHEST:
+            priority = HIGHEST if priority > 0 else -HIGHEST
+        last = start and self.starts_apart
+        return (((HIGHEST - priority) << 1 | last) << 47 | order).to_bytes(
+            RANK_BYTES, "big"
+        )

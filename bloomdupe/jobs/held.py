@@ -246,7 +246,7 @@ def order_of(project: Project | None) -> dict[str, Any]:
     """Return the options of a frontier in the order of a project, if there is one."""
     if project is None:
         return {}
-    return {"fifo": project.order.fifo, "start_fifo": project.order.start_fifo}
+    return {"order": project.order}
 
 
 def pending_among(

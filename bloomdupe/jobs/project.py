@@ -14,7 +14,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.project import get_project_settings
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.crawl.engines.crawl_job import QueueOrder
+from bloomdupe.crawl.engines.crawl_job import queue_order
 from bloomdupe.errors import SettingError, StoreMismatchError
 from bloomdupe.foreign import check_packed
 from bloomdupe.inside_scrapy.commands import load_addons
@@ -64,7 +64,7 @@ class Project:
         self.settings = self._crawler.settings
         self.exact = JobSettings.read(self.settings).exact
         """The URLs whose fingerprints are exact."""
-        self.order = QueueOrder.of(self.settings, durable=True)
+        self.order = queue_order(self.settings, durable=True)
 
     @cached_property
     def fingerprinter(self) -> str:

@@ -158,7 +158,7 @@ def _read(text: str, fields: dict[str, Any], project: Project) -> SentRequest:
         request.priority,
         payload,
         (project.key_of(request),),
-        given.get("start", False) and project.order.starts_apart,
+        given.get("start", False),
         given.get("not_before"),
         request.dont_filter,
     )

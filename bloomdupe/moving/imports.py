@@ -105,7 +105,7 @@ def _take_requests(
         except UnserializableError as error:
             problems.add(request.url, str(error))
             continue
-        start = order.starts_apart and is_start(request)
+        start = is_start(request)
         fifo = order.start_fifo if start else order.fifo
         job.push(
             SentRequest(slot_of(request), request.priority, payload, start=start),

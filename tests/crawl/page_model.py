@@ -188,11 +188,11 @@ class BareSession(Session):
     def __init__(self, slot_of: Callable[[Request], str]) -> None:
         nothing: Any = SimpleNamespace(
             inc_value=_nothing, took=_nothing, wake=_nothing, read_again=_nothing,
-            limited=False, starts_apart=False, start_requests="resume", max_failures=0,
+            limited=False, start_requests="resume", max_failures=0,
             answering=None, slot_of=slot_of, go_through=_nothing,
         )  # fmt: skip
         self.spider = SPIDER
-        self.settings = self.stats = self.order = self.slots = nothing
+        self.settings = self.stats = self.slots = nothing
         self.processing = self.access = nothing
         self.registry = InFlightRegistry()
         self.serializer = Serializer(SPIDER)

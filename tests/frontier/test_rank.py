@@ -5,11 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloomdupe.frontier.slot_queue import (
-    AFTER_ALL,
-    BEFORE_ALL,
-    rank_of,
-)
+from bloomdupe.frontier.slot_queue import AFTER_ALL, BEFORE_ALL, QueueOrder
 
 PRIORITIES = (
     st.integers(-400, 400)
@@ -23,7 +19,7 @@ REQUESTS = st.tuples(PRIORITIES, SEQUENCES, st.booleans(), st.booleans())
 
 
 def rank(priority: int, sequence: int, start: bool, fifo: bool) -> bytes:
-    return rank_of(priority, sequence, start=start, fifo=fifo)
+    return QueueOrder(fifo, fifo).rank(priority, sequence, start=start)
 
 
 def turn(priority: int, sequence: int, start: bool, fifo: bool) -> tuple[int, ...]:

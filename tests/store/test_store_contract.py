@@ -12,7 +12,7 @@ import pytest
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError, StoreError
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.frontier.slot_queue import BEFORE_ALL, rank_of
+from bloomdupe.frontier.slot_queue import BEFORE_ALL, QueueOrder
 from bloomdupe.store.format import (
     BLOCKS,
     COOKIES,
@@ -256,7 +256,7 @@ def test_exact_keys(store: Store) -> None:
 def test_a_value_that_was_changed_is_damaged(
     backend: Backend, store: Store, table: bytes
 ) -> None:
-    put(store, {0: [rank_of(0, 1, start=False, fifo=True)]}, {3: "a"})
+    put(store, {0: [QueueOrder().rank(0, 1, start=False)]}, {3: "a"})
     store.commit(changing(FAILURES, (b"a", b"1")))
     with store.snapshot() as snapshot:
         (key,) = snapshot.keys(table)
@@ -299,7 +299,7 @@ def put(
 
 
 RANKS = sorted(
-    rank_of(priority, sequence, start=start, fifo=fifo)
+    QueueOrder(fifo, fifo).rank(priority, sequence, start=start)
     for priority in (0, 1, -3, 55, 56, -57, 10**6, -(10**9), 10**30)
     for sequence, start, fifo in ((7, False, True), (8, True, True), (9, False, False))
 )

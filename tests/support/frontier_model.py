@@ -30,6 +30,7 @@ from bloomdupe.frontier.pending_requests import (
     pending_requests,
     portions,
 )
+from bloomdupe.frontier.slot_queue import QueueOrder
 from bloomdupe.store.lmdb import environment
 from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from bloomdupe.store.store import Part
@@ -104,8 +105,7 @@ class FrontierMachine(RuleBasedStateMachine):
             self.filter = BloomFilter(self.capacity, 1e-6, exact=True)
         self.frontier = Frontier(
             self.filter,
-            fifo=self.fifo,
-            start_fifo=self.start_fifo,
+            order=QueueOrder(self.fifo, self.start_fifo),
             wall=lambda: self.now,
         )
 

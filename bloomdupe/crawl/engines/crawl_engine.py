@@ -130,7 +130,7 @@ class CrawlEngine:
             one.slot,
             one.priority,
             None if is_part else one.payload,
-            start=one.start and self.session.order.starts_apart,
+            start=one.start,
             attachment=attachment,
             not_before=one.not_before,
             volatile=volatile,

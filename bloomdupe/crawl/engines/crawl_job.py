@@ -6,7 +6,7 @@ import json
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
@@ -20,6 +20,7 @@ from bloomdupe.errors import (
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.frontier.slot_queue import QueueOrder
 from bloomdupe.printable import logger_of, near
 from bloomdupe.settings import JobSettings
 from bloomdupe.store.files import open_regular, owner_of
@@ -194,24 +195,14 @@ def refuse_queue_of_scrapy(jobdir: Path, spider: str) -> None:
         )
 
 
-class QueueOrder(NamedTuple):
-    """The order within a priority."""
-
-    fifo: bool
-    """The oldest request first, else the newest."""
-    start_fifo: bool
-    """The same among start requests."""
-    starts_apart: bool
-    """Whether start requests come after all other requests of their priority."""
-
-    @classmethod
-    def of(cls, settings: BaseSettings, *, durable: bool) -> QueueOrder:
-        """Read it from the queue classes that Scrapy would use."""
-        kind = "DISK" if durable else "MEMORY"
-        queue = settings[f"SCHEDULER_{kind}_QUEUE"]
-        start_queue = settings[f"SCHEDULER_START_{kind}_QUEUE"]
-        # Without a queue of their own, start requests are like all others.
-        return cls(_is_fifo(queue), _is_fifo(start_queue or queue), bool(start_queue))
+def queue_order(settings: BaseSettings, *, durable: bool) -> QueueOrder:
+    """Return the order of the queue classes that Scrapy would use."""
+    kind = "DISK" if durable else "MEMORY"
+    queue = settings[f"SCHEDULER_{kind}_QUEUE"]
+    start_queue = settings[f"SCHEDULER_START_{kind}_QUEUE"]
+    # Without a queue of their own, start requests are like all others.
+    fifo, start_fifo = _is_fifo(queue), _is_fifo(start_queue or queue)
+    return QueueOrder(fifo, start_fifo, starts_apart=bool(start_queue))
 
 
 def _is_fifo(name: str) -> bool:

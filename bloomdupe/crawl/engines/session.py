@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 
 from bloomdupe.crawl.ending import Ending, MemoryWatch, Stopping, ended
-from bloomdupe.crawl.engines.crawl_job import QueueOrder
+from bloomdupe.crawl.engines.crawl_job import queue_order
 from bloomdupe.crawl.in_flight.outcomes import Outcome
 from bloomdupe.crawl.in_flight.registry import InFlightRegistry
 from bloomdupe.crawl.in_flight.request import InFlightRequest
@@ -54,7 +54,6 @@ class Session:
         self.access = EngineAccess(crawler)
         self.stopping = Stopping(self)
         self.serializer = Serializer(crawler.spider)
-        self.order = QueueOrder.of(crawler.settings, durable=settings.durable)
         self.registry = InFlightRegistry()
         backoff = settings.retry_backoff
         self.growing = None if backoff is None else GrowingWait(*backoff)
@@ -78,8 +77,7 @@ class Session:
     def frontier_options(self) -> dict[str, Any]:
         """What a frontier needs to know of this crawl."""
         return {
-            "fifo": self.order.fifo,
-            "start_fifo": self.order.start_fifo,
+            "order": queue_order(self.crawler.settings, durable=self.settings.durable),
             "wait": self.slots.wait,
             "downloader": self.access,
             "longest_backoff": self.slots.longest_backoff,
