@@ -180,7 +180,10 @@ class Slots:
         return state
 
     def state(self, name: str) -> SlotState:
-        """Return the state of a slot, to change it; then call :meth:`touch`."""
+        """Return the state of a slot, to change it; the next checkpoint writes it."""
+        if self._store is not None:
+            self._touches += 1
+            self._touched[name] = self._touches
         state = self.state_of(name)
         if state is None:
             state = SlotState()
@@ -189,12 +192,6 @@ class Slots:
             else:
                 self._keep_apart(name, state)
         return state
-
-    def touch(self, name: str) -> None:
-        """Let the next checkpoint write the state of a slot."""
-        if self._store is not None:
-            self._touches += 1
-            self._touched[name] = self._touches
 
     def _keep_apart(self, name: str, state: SlotState) -> None:
         if len(self._detached) >= MOST_APART:

@@ -207,7 +207,6 @@ def test_states_of_slots_without_requests_are_bounded(
         for number in range(100):
             state = frontier.slots_of(f"slot {number}").state(f"slot {number}")
             state.pages, state.failures = number % 2, 1
-            frontier.slots_of(f"slot {number}").touch(f"slot {number}")
             if number % 5 == 4:
                 frontier.checkpoint(Part())
         assert len(frontier.partitions[0].slots._detached) <= (15 if stored else 60)

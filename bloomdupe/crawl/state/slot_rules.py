@@ -151,7 +151,8 @@ class SlotRules(Participant):
     def room_for(self, slot: str) -> bool:
         """Whether the slot may have another request; counts and logs a refusal."""
         frontier, pages, pending = self._frontier, self._most_pages, self._most_pending
-        if pages is not None and frontier.slots_of(slot).state(slot).pages >= pages:
+        state = None if pages is None else frontier.slots_of(slot).state_of(slot)
+        if pages is not None and state is not None and state.pages >= pages:
             stat = "bloomdupe/dropped_page_limit"
             limit = f"BLOOMDUPE_MAX_PAGES_PER_SLOT = {pages}"
         elif pending is not None and frontier.pending_in(slot) >= pending:
@@ -172,9 +173,7 @@ class SlotRules(Participant):
     def took(self, slot: str) -> None:
         """Count an accepted request."""
         if self._most_pages is not None:
-            slots = self._frontier.slots_of(slot)
-            slots.state(slot).pages += 1
-            slots.touch(slot)
+            self._frontier.slots_of(slot).state(slot).pages += 1
 
     # What it depends on
 
@@ -188,11 +187,9 @@ class SlotRules(Participant):
         seconds = None if value is None else seconds_of(value)
         if seconds:
             now, name = time.time(), self._engine.slot_of(request)
-            slots = self._frontier.slots_of(name)
-            state = slots.state(name)
+            state = self._frontier.slots_of(name).state(name)
             held, until = state.held, now + min(seconds, LONGEST_HOLD)
             state.held = max(until, held)
-            slots.touch(name)
             if held <= now:
                 self.say(name, state)
 
@@ -227,13 +224,12 @@ class SlotRules(Participant):
         return isinstance(result, Failure) and isinstance(result.value, self._errors)
 
     def _succeeded(self, slot: SlotQueue) -> None:
-        state = slot.state
-        if state is None or not state.failures:
+        if slot.state is None or not slot.state.failures:
             return
+        state = self._frontier.slots_of(slot.name).state(slot.name)
         backoffs, state.backoffs, state.failures = state.backoffs, 0, 0
         state.down, state.until, state.probe = False, 0.0, None
         if backoffs:
-            self._frontier.slots_of(slot.name).touch(slot.name)
             self._log(slot.name, f"answers again after {plural(backoffs, 'backoff')}")
             self._ask_again(slot.name)
 
@@ -253,7 +249,6 @@ class SlotRules(Participant):
     def _back_off(self, name: str, state: SlotState) -> None:
         growing = self._growing
         assert growing is not None  # noqa: S101 - or nothing is watched
-        self._frontier.slots_of(name).touch(name)
         if (
             state.backoffs >= PATIENCE
             and growing.longest(state.backoffs - PATIENCE + 1) >= growing.limit
@@ -298,10 +293,9 @@ class SlotRules(Participant):
         if self._engine.throttled:
             for name, delay in self._engine.delays().items():
                 slots = self._frontier.slots_of(name)
-                state = slots.state(name)
-                if state.delay != delay:
-                    state.delay = delay
-                    slots.touch(name)
+                state = slots.state_of(name)
+                if state is None or state.delay != delay:
+                    slots.state(name).delay = delay
         return Part()
 
 
