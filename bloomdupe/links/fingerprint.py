@@ -24,6 +24,8 @@ from scrapy.utils.python import global_object_name
 from scrapy.utils.request import RequestFingerprinter
 from w3lib.url import canonicalize_url
 
+from bloomdupe.links.safe_urls import ORIGIN
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -48,14 +50,13 @@ class ScrapyRedisFingerprinter:
         return sha1(text.encode()).digest()  # noqa: S324 - as scrapy-redis does
 
 
-_HOST = r"https?://[a-z0-9_.-]+(?::(?:[1-5][0-9]{4}|6[0-4][0-9]{3}|[1-9][0-9]{0,3}))?"
 _PATH = r"[A-Za-z0-9._~!$&'()*+,=:@/-]*"
 _PATH_ESCAPE = r"%(?:2[02F]|[89A-F][0-9A-F])"
 _NAME = r"[A-Za-z0-9._~-]+"
 _VALUE = r"[A-Za-z0-9._~+-]*"
 _VALUE_ESCAPE = r"%(?:2[1-9A-CF]|3[A-F]|40|5[BD]|7C|[89A-F][0-9A-F])"
 _canonical = re.compile(
-    rf"({_HOST}(/{_PATH}(?:{_PATH_ESCAPE}{_PATH})*"
+    rf"({ORIGIN}(/{_PATH}(?:{_PATH_ESCAPE}{_PATH})*"
     rf"(?:\?(?:((?:{_NAME}={_VALUE}&)+{_NAME}={_VALUE})"
     rf"|{_NAME}={_VALUE}(?:{_VALUE_ESCAPE}{_VALUE})*))?)?)(?:#.*)?",
     re.DOTALL,

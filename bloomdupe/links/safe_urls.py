@@ -15,7 +15,7 @@ from urllib import parse
 
 from w3lib import url as w3lib_url
 
-_ORIGIN = r"https?://[a-z0-9_.-]+(?::(?:[1-5][0-9]{4}|6[0-4][0-9]{3}|[1-9][0-9]{0,3}))?"
+ORIGIN = r"https?://[a-z0-9_.-]+(?::(?:[1-5][0-9]{4}|6[0-4][0-9]{3}|[1-9][0-9]{0,3}))?"
 _LETTER = r"A-Za-z0-9._~!$&()*+,=@%\-"
 """Characters that stay as they are in each part of a URL."""
 _QUERY = rf"\?[{_LETTER};:/?]+"
@@ -23,19 +23,19 @@ _FRAGMENT = rf"#[{_LETTER};:/?']+"
 _REST = rf"(?:{_QUERY})?(?:{_FRAGMENT})?"
 _SEGMENT = rf"(?!\.)[{_LETTER}']+"
 
-_is_safe = re.compile(rf"{_ORIGIN}(?:/[{_LETTER};:/']*{_REST})?").fullmatch
+_is_safe = re.compile(rf"{ORIGIN}(?:/[{_LETTER};:/']*{_REST})?").fullmatch
 
 # What urljoin() makes of these kinds of links differs by the part of the base that they
 # replace. It drops an empty query, an empty fragment and empty parameters (";").
 _link = re.compile(
-    rf"(?P<whole>{_ORIGIN}(?:/[{_LETTER}:/']*{_REST})?)"
+    rf"(?P<whole>{ORIGIN}(?:/[{_LETTER}:/']*{_REST})?)"
     rf"|(?P<path>/(?!/)[{_LETTER}:/']*{_REST})"
     rf"|(?P<name>{_SEGMENT}(?:/{_SEGMENT})*/?{_REST})"
     rf"|(?P<query>{_QUERY}(?:{_FRAGMENT})?)"
     rf"|(?P<fragment>{_FRAGMENT})"
 ).fullmatch
 _base = re.compile(
-    rf"((({_ORIGIN})/(?:{_SEGMENT}/)*)(?:{_SEGMENT})?)({_QUERY})?(?:{_FRAGMENT})?"
+    rf"((({ORIGIN})/(?:{_SEGMENT}/)*)(?:{_SEGMENT})?)({_QUERY})?(?:{_FRAGMENT})?"
 ).fullmatch
 
 _ASCII = "".join(map(chr, range(0x21, 0x7F)))
