@@ -109,12 +109,12 @@ class SlotQueue:
     """Number of requests in the store, including those that are out."""
     pending: int = field(init=False)
     """Number of pending requests, in memory and in the store."""
-    heap: list[tuple[bytes, Entry]] | None = None
+    heap: list[tuple[bytes, Entry]] = field(default_factory=list)
     loaded: int = 0
     """Bytes in ``heap``."""
     loading: bool = False
     """Whether its next requests are being read on another thread."""
-    beyond: list[tuple[bytes, Entry]] | None = None
+    beyond: list[tuple[bytes, Entry]] = field(default_factory=list)
     bound: bytes = AFTER_ALL
     out: set[bytes] | None = None
     """Ranks of in-flight and acknowledged requests that are still in the store, or may
@@ -139,14 +139,9 @@ class SlotQueue:
         self.pending += 1
         item = (entry.rank, entry)
         if entry.rank > self.bound:
-            if self.beyond is None:
-                self.beyond = []
             self.beyond.append(item)
             return False
-        if self.heap is None:
-            self.heap = [item]
-        else:
-            heappush(self.heap, item)
+        heappush(self.heap, item)
         self.loaded += entry.size
         return True
 
@@ -179,8 +174,7 @@ class SlotQueue:
 
         A commit in progress may have written those of ``beyond`` by now.
         """
-        here = self.out or set()
-        return here.union(rank for rank, _ in self.beyond) if self.beyond else here
+        return (self.out or set()).union(rank for rank, _ in self.beyond)
 
     def take_in(self, read: Read) -> int:
         """Take in what :meth:`reading` has read; return the bytes.
@@ -192,17 +186,14 @@ class SlotQueue:
         heap = [item for item in found if item[0] not in here]
         self.batch = min(2 * self.batch, MAX_BATCH)
         self.bound = found[-1][0] if more else AFTER_ALL
-        self.heap = heap  # in order, so it is a heap
-        if others:
-            heap += others
-        if self.beyond or others or not heap:
-            beyond, self.beyond = self.beyond or (), None
-            self._sort_in(beyond)
+        self.heap = heap + others
+        beyond, self.beyond = self.beyond, []
+        self._sort_in(beyond)
         if not (self.heap or more):
             raise self._store.damaged(
                 f"{self.pending:,} pending requests of slot {self.name!r} are missing"
             )
-        self.loaded = sum(entry.size for _, entry in self.heap or ())
+        self.loaded = sum(entry.size for _, entry in self.heap)
         return self.loaded - before
 
     @property
@@ -221,13 +212,9 @@ class SlotQueue:
 
     def _sort_in(self, items: Iterable[tuple[bytes, Entry]]) -> None:
         """Distribute items over ``heap`` and ``beyond``, by ``bound``."""
-        heap = self.heap if self.heap is not None else []
-        beyond = self.beyond if self.beyond is not None else []
         for item in items:
-            (heap if item[0] <= self.bound else beyond).append(item)
-        heapify(heap)
-        self.heap = heap or None
-        self.beyond = beyond or None
+            (self.heap if item[0] <= self.bound else self.beyond).append(item)
+        heapify(self.heap)
 
     # After a checkpoint, when everything that can be written is in the store
 
@@ -235,11 +222,10 @@ class SlotQueue:
         """Keep only the next ``keep`` bytes in memory; return the bytes freed."""
         if self.loading:
             return 0
-        if self.beyond:
-            # Requests that are volatile or cannot be stored stay.
-            self.beyond = [item for item in self.beyond if not item[1].stored] or None
+        # Requests that are volatile or cannot be stored stay.
+        self.beyond = [item for item in self.beyond if not item[1].stored]
         heap, loaded = self.heap, self.loaded
-        if heap is None or loaded <= keep:
+        if loaded <= keep:
             return 0
         heap.sort()
         kept = size = 0
@@ -248,10 +234,10 @@ class SlotQueue:
             kept += 1
         head, rest = heap[:kept], heap[kept:]
         self.bound = head[-1][0] if head else BEFORE_ALL
-        self.heap = head or None
+        self.heap = head
         self.batch = MIN_BATCH
         self._sort_in(item for item in rest if not item[1].stored)
-        self.loaded = sum(entry.size for _, entry in self.heap or ())
+        self.loaded = sum(entry.size for _, entry in self.heap)
         return loaded - self.loaded
 
 

@@ -286,10 +286,10 @@ class FrontierMachine(RuleBasedStateMachine):
             assert self.frontier.unacked == len(self.unacked)
             queues = [*self.frontier.queues()]
             for queue in queues:
-                assert queue.loaded == sum(e.size for _, e in queue.heap or ())
+                assert queue.loaded == sum(e.size for _, e in queue.heap)
             assert partition.loaded == sum(queue.loaded for queue in queues)
             queue = partition.delayed
-            assert queue.loaded == sum(e.size for _, e in queue.heap or ())
+            assert queue.loaded == sum(e.size for _, e in queue.heap)
 
     @invariant()
     def it_knows_whether_there_is_anything_for_a_checkpoint(self) -> None:
