@@ -151,9 +151,7 @@ class InFlightRegistry:
         """Note a pending request that is volatile."""
         entry.attachment = in_flight = InFlightRequest(self, entry)
         root = in_flight.page = page.root
-        if root.children is None:
-            root.children = []
-            self._since[root] = monotonic()
+        self._since.setdefault(root, monotonic())
         root.children.append(in_flight)
         self.volatile += 1
         if len(root.children) >= MOST_OF_PAGE:
@@ -164,8 +162,9 @@ class InFlightRegistry:
 
     def any_volatile(self, accepts: Callable[[Entry], bool]) -> bool:
         """Whether there is a volatile request that ``accepts`` accepts."""
-        families = (root.children or () for root in self._since)
-        return any(accepts(child.entry) for some in families for child in some)
+        return any(
+            accepts(child.entry) for one in self._since for child in one.children
+        )
 
     def drops(self, entry: Entry) -> bool:
         """Whether a volatile request is dropped, because its page was left."""
@@ -212,12 +211,12 @@ class InFlightRegistry:
         for one in done:
             one.page = None
             self.engine.ack(one)
-            if one.children is not None:
+            if one.children:
                 done += self._save_children(one)
 
     def _save_children(self, root: InFlightRequest) -> list[InFlightRequest]:
         """Make the volatile requests of a root durable; return those that are done."""
-        children, root.children = root.children or [], None
+        children, root.children = root.children, []
         self._since.pop(root, None)
         self.volatile -= len(children)
         done = []
@@ -237,7 +236,7 @@ class InFlightRegistry:
         for one in left:
             one.broken = True
             self.engine.leave(one)
-            children, one.children = one.children or [], None
+            children, one.children = one.children, []
             self._since.pop(one, None)
             self.volatile -= len(children)
             left += [child for child in children if not child.parts]
@@ -252,12 +251,12 @@ class InFlightRegistry:
         left = dict.fromkeys([*handed_out, *self._since, *self.start_items])
         new = [*left]
         for in_flight in new:
-            for one in (in_flight.root, in_flight.page, *(in_flight.children or ())):
+            for one in (in_flight.root, in_flight.page, *in_flight.children):
                 if one is not None and one not in left:
                     left[one] = None
                     new.append(one)
         for in_flight in left:
-            in_flight.children = in_flight.page = None
+            in_flight.children, in_flight.page = [], None
             in_flight.broken, in_flight.parts = True, 0
             in_flight.entry.active = False
         self.start_items.clear()

@@ -102,7 +102,7 @@ class InFlightRequest:
         root that cannot be stored: the root that is not done before it."""
         self.parts = 1
         """Of a root: number of requests that have not ended, with itself."""
-        self.children: list[InFlightRequest] | None = None
+        self.children: list[InFlightRequest] = []
         """Of a root: volatile requests that it and its parts have yielded."""
         self.begun = False
         """Whether it has yielded an item, or a request that is not a plain link."""
