@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_NEAR = 5 << 20
 """Bytes of requests kept in memory, the next ones, when a checkpoint has written them
-all. See :attr:`Entry.size`."""
+all; more are read again. See :attr:`Entry.size`."""
 
 
 class Waiting(Entry):
@@ -80,8 +80,9 @@ class DelayedQueue(SlotQueue):
 
     def written(self, stored: int) -> None:
         """Note how many are in the store now, and free memory."""
-        self.stored = stored
-        self.relieve(MAX_NEAR)
+        super().written(stored)
+        if self.loaded > MAX_NEAR:
+            self.relieve()
         self.find_next()
 
     @staticmethod

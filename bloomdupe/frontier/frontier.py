@@ -281,7 +281,7 @@ class Frontier:
             partition = self.of_slot(one.slot)
             delayed = one.not_before is not None
             queue = partition.delayed if delayed else partition.slots.make(one.slot)
-            freed = queue.relieve(0)
+            freed = queue.relieve()
             queue.pending -= 1
             queue.out = {*(queue.out or ()), one.key}
             entry = Entry(queue, one.key, None, stored=True)

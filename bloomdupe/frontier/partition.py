@@ -11,7 +11,7 @@ from bloomdupe.store.format import DELAYED, META, QUEUE, meta_records, request_k
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.slot_queue import Entry, SlotQueue
@@ -32,9 +32,6 @@ number of requests are in pages that other slots of the checkpoint seldom share.
 MAX_LOADED = 6 << 20
 """Bytes of requests kept in memory, over all slots, when a checkpoint has written
 them."""
-
-MAX_HEAD = 640 << 10
-"""The same limit for a single slot."""
 
 
 class Partition:
@@ -237,23 +234,20 @@ class Partition:
             del self._acked[entry]
             entry.queue.forget(entry.rank)
         for queue, number in stored.items():
-            queue.stored = number
-        self._relieve(stored)
+            queue.written(number)
+        self._relieve()
         for queue in stored:
             if not queue.pending:
                 self._tidy(queue)
             elif not queue.heap and self.slots.cool(queue):
                 self.evictable.pop(queue, None)
 
-    def _relieve(self, queues: Iterable[SlotQueue]) -> None:
+    def _relieve(self) -> None:
         """Free memory, now that everything is on disk."""
-        for queue in queues:
-            if queue.beyond or queue.loaded > MAX_HEAD:
-                self.loaded -= queue.relieve(MAX_HEAD)
         most = MAX_LOADED // len(self._everyone)
         if self.loaded > most:
             while self.evictable and self.loaded > most // 2:
                 queue = next(iter(self.evictable))
                 del self.evictable[queue]
-                self.loaded -= queue.relieve(0)
+                self.loaded -= queue.relieve()
                 self.slots.cool(queue)

@@ -218,27 +218,21 @@ class SlotQueue:
 
     # After a checkpoint, when everything that can be written is in the store
 
-    def relieve(self, keep: int) -> int:
-        """Keep only the next ``keep`` bytes in memory; return the bytes freed."""
+    def written(self, stored: int) -> None:
+        """Note how many are in the store now; those above ``bound`` are only there."""
+        self.stored = stored
+        if not self.loading:
+            # Requests that are volatile or cannot be stored stay.
+            self.beyond = [item for item in self.beyond if not item[1].stored]
+
+    def relieve(self) -> int:
+        """Keep nothing in memory that can be read again; return the bytes freed."""
         if self.loading:
             return 0
-        # Requests that are volatile or cannot be stored stay.
-        self.beyond = [item for item in self.beyond if not item[1].stored]
-        heap, loaded = self.heap, self.loaded
-        if loaded <= keep:
-            return 0
-        heap.sort()
-        kept = size = 0
-        while size + heap[kept][1].size <= keep:
-            size += heap[kept][1].size
-            kept += 1
-        head, rest = heap[:kept], heap[kept:]
-        self.bound = head[-1][0] if head else BEFORE_ALL
-        self.heap = head
-        self.batch = MIN_BATCH
-        self._sort_in(item for item in rest if not item[1].stored)
-        self.loaded = sum(entry.size for _, entry in self.heap)
-        return loaded - self.loaded
+        items, freed = self.beyond + self.heap, self.loaded
+        self.beyond = [item for item in items if not item[1].stored]
+        self.heap, self.loaded, self.bound, self.batch = [], 0, BEFORE_ALL, MIN_BATCH
+        return freed
 
 
 NOWHERE = SlotQueue(0, "")

@@ -37,7 +37,6 @@ def small_limits() -> None:
     slot_queue.MIN_BATCH = 2
     slot_queue.MAX_BATCH = 8
     partition.MAX_LOADED = 50_000
-    partition.MAX_HEAD = 8_000
     outcomes.MOST_BYTES = 15_000
 
 

@@ -46,7 +46,6 @@ def place() -> Iterator[Path]:
 def few_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nearly every request be read from the store."""
     monkeypatch.setattr(partition, "MAX_LOADED", 3_000)
-    monkeypatch.setattr(partition, "MAX_HEAD", 1_500)
 
 
 @pytest.mark.usefixtures("few_in_memory")

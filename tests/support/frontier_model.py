@@ -323,7 +323,6 @@ LIMITS = (
     (contents, "MAX_SWEEP", 2),
     (partition, "MAX_FRESH", 10_000),
     (partition, "MAX_LOADED", 2_900),
-    (partition, "MAX_HEAD", 1_900),
     (frontier, "MOST_MOVED", 3_000),
     (delayed, "MAX_NEAR", 4_900),
     (environment, "MAP_BYTES", 1 << 17),
