@@ -7,15 +7,14 @@ job, byte for byte, and the requests of a later crawl.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import scrapy
 from scrapy.crawler import Crawler
-from support.jobs import run_script
-from support.site import Pages, Site, links
+from support.crawl import Crawl, Run
+from support.site import Pages, links
 
 from bloomdupe.crawl.preflight import expanded
 from bloomdupe.errors import SettingError
@@ -23,16 +22,6 @@ from bloomdupe.inside_scrapy import private_names
 from bloomdupe.inside_scrapy.private_names import missing
 
 pytestmark = pytest.mark.slow
-
-SETTINGS = """
-ADDONS = {{"bloomdupe.Addon": 500}}
-JOBDIR = {jobdir!r}
-FEEDS = {{"items.jsonl": {{"format": "jsonlines", "overwrite": True}}}}
-BLOOMDUPE_EXPECTED_URLS = 10_000
-SPIDER_MODULES = ["spiders.preflight"]
-TELNETCONSOLE_ENABLED = False
-LOG_LEVEL = "INFO"
-"""
 
 SCRIPT = """
 import scrapy.crawler, scrapy.utils.project
@@ -45,63 +34,41 @@ process.start()
 PAGES = {f"/{n}": links(f"/{(n + 1) % 9}") for n in range(9)}
 
 
-class Ended(NamedTuple):
-    """A command that has ended."""
-
-    status: int
-    output: str
-
-    @property
-    def last_line(self) -> str:
-        return self.output.strip().splitlines()[-1]
-
-
-@dataclass
-class Project:
-    """A project with two spiders and one JOBDIR."""
-
-    folder: Path
-    site: Site
-    domains: str = ""
-
-    def settings(self, jobdir: str) -> None:
-        text = SETTINGS.format(jobdir=jobdir)
-        (self.folder / "project.py").write_text(text)
-        (self.folder / "scrapy.cfg").write_text("[settings]\ndefault = project\n")
-
-    def run(self, *command: str) -> Ended:
-        environment = {"SITE": self.site.base, "DOMAINS": self.domains}
-        done = run_script(self.folder, *command, **environment)
-        self.site.until_quiet()
-        return Ended(done.returncode, done.stdout + done.stderr)
-
-    def scrapy(self, *args: str, status: int = 0) -> Ended:
-        ended = self.run("scrapy", *args)
-        assert ended.status == status, (args, ended.output)
-        return ended
-
-    def files(self) -> dict[str, bytes]:
-        """Return the files of the runs, but for locks and the project itself."""
-        return {
-            str(file.relative_to(self.folder)): file.read_bytes()
-            for file in self.folder.rglob("*")
-            if file.is_file()
-            and file.suffix not in (".py", ".cfg", ".pyc")
-            and file.name not in ("lock.mdb", "owner.lock", "clean.json")
-        }
-
-
 @pytest.fixture
 def pages() -> Pages:
     return PAGES
 
 
 @pytest.fixture
-def project(tmp_path: Path, site: Site) -> Project:
-    project = Project(tmp_path / "project", site)
-    project.folder.mkdir()
-    project.settings("job")
-    return project
+def crawl(crawl: Crawl) -> Crawl:
+    feed = {"format": "jsonlines", "overwrite": True}
+    crawl.settings |= {
+        "FEEDS": {"items.jsonl": feed},
+        "BLOOMDUPE_EXPECTED_URLS": 10_000,
+    }
+    crawl.make_project("spiders.preflight")
+    return crawl
+
+
+def files_of(crawl: Crawl) -> dict[str, bytes]:
+    """Return the files of the runs, but for locks and the project itself."""
+    return {
+        str(file.relative_to(crawl.folder)): file.read_bytes()
+        for file in crawl.folder.rglob("*")
+        if file.is_file()
+        and file.suffix not in (".py", ".cfg", ".pyc")
+        and file.name not in ("lock.mdb", "owner.lock", "clean.json")
+    }
+
+
+def last_line(run: Run) -> str:
+    return run.log.strip().splitlines()[-1]
+
+
+def run_script(crawl: Crawl, text: str, *words: str) -> Run:
+    """Run a script in the project."""
+    (crawl.folder / "script.py").write_text(text)
+    return crawl.start_command("script.py", *words).wait()
 
 
 def looks(base: str) -> dict[str, list[str]]:
@@ -128,22 +95,20 @@ def looks(base: str) -> dict[str, list[str]]:
     }  # fmt: skip
 
 
-def test_commands_that_look_at_something_leave_the_job_alone(project: Project) -> None:
-    base = project.site.base
+def test_commands_that_look_at_something_leave_the_job_alone(crawl: Crawl) -> None:
+    base = crawl.site.base
     for name, look in looks(base).items():
         if name != "bloomdupe":
-            project.scrapy(*look)
-    assert not project.files()
-    project.scrapy("crawl", "first", "-s", "CLOSESPIDER_PAGECOUNT=3")
-    files = project.files()
+            crawl.scrapy(*look)
+    assert not files_of(crawl)
+    crawl.scrapy("crawl", "first", "-s", "CLOSESPIDER_PAGECOUNT=3")
+    files = files_of(crawl)
     assert files["items.jsonl"]
     for name, look in looks(base).items():
-        project.site.take()
-        project.scrapy(*look)
-        assert len(project.site.take()) <= 2, name
-        assert project.files() == files, name
-    project.scrapy("crawl", "first")
-    items = project.files()["items.jsonl"].splitlines()
+        assert len(crawl.scrapy(*look).requested) <= 2, name
+        assert files_of(crawl) == files, name
+    crawl.scrapy("crawl", "first")
+    items = files_of(crawl)["items.jsonl"].splitlines()
     pages = [json.loads(item)["page"] for item in items]
     assert sorted(pages) == sorted(base + path for path in PAGES)
 
@@ -157,12 +122,12 @@ def test_commands_that_look_at_something_leave_the_job_alone(project: Project) -
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_in_one_line(
-    project: Project, setting: str
+    crawl: Crawl, setting: str
 ) -> None:
-    run = project.scrapy("crawl", "first", "-s", setting, status=1)
-    assert "Traceback" not in run.output
-    assert setting.partition("=")[0] in run.last_line
-    assert not project.files()
+    run = crawl.scrapy("crawl", "first", "-s", setting, status=1)
+    assert "Traceback" not in run.log
+    assert setting.partition("=")[0] in last_line(run)
+    assert not files_of(crawl)
 
 
 STOP = ("-s", "CLOSESPIDER_PAGECOUNT=3")
@@ -209,45 +174,43 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-def test_a_refusal_is_one_line_and_changes_nothing(project: Project, case: str) -> None:
+def test_a_refusal_is_one_line_and_changes_nothing(crawl: Crawl, case: str) -> None:
     refusal = REFUSALS[case]
     if refusal.begun is not None:
-        project.scrapy("crawl", "first", *refusal.begun)
-    files = project.files()
-    project.site.take()
-    run = project.scrapy("crawl", "first", *refusal.options, status=1)
+        crawl.scrapy("crawl", "first", *refusal.begun)
+    files = files_of(crawl)
+    run = crawl.scrapy("crawl", "first", *refusal.options, status=1)
     (line,) = (
         line
-        for line in run.output.splitlines()
+        for line in run.log.splitlines()
         if "] ERROR: " in line or "] CRITICAL: " in line
     )
     assert "] CRITICAL: The crawl does not begin: " in line
     assert refusal.why in line
-    assert "Traceback" not in run.output
-    assert project.files() == files
-    assert not project.site.take()
+    assert "Traceback" not in run.log
+    assert files_of(crawl) == files
+    assert not run.requested
 
 
 def test_a_scrapy_without_a_private_name_is_refused_in_one_line(
-    project: Project,
+    crawl: Crawl,
 ) -> None:
     name = "scrapy.extensions.feedexport.FeedExporter._start_new_batch"
     place, _, attribute = name.rpartition(".")
-    script = project.folder / "lacking.py"
-    script.write_text(
+    script = (
         "import pkgutil\n"
         "from scrapy import cmdline\n"
         f"delattr(pkgutil.resolve_name({place!r}), {attribute!r})\n"
         "cmdline.execute()\n"
     )
-    run = project.run(str(script), "crawl", "first")
+    run = run_script(crawl, script, "crawl", "first")
     assert run.status == 1
-    assert "Traceback" not in run.output
+    assert "Traceback" not in run.log
     refusal = f"The crawl does not begin: Scrapy {scrapy.__version__} has no {name}, "
-    assert refusal in run.last_line
-    assert f"install scrapy<{scrapy.__version__}, or a newer" in run.last_line
-    assert not project.files()
-    assert not project.site.requested
+    assert refusal in last_line(run)
+    assert f"install scrapy<{scrapy.__version__}, or a newer" in last_line(run)
+    assert not files_of(crawl)
+    assert not crawl.site.requested
 
 
 def test_a_missing_name_is_found_wherever_it_belongs() -> None:
@@ -267,16 +230,15 @@ def test_a_name_is_found_although_a_tool_has_replaced_the_constructor(
 
 
 @pytest.mark.parametrize("process", ["CrawlerProcess", "AsyncCrawlerProcess"])
-def test_a_script_has_the_error(project: Project, process: str) -> None:
-    project.scrapy("crawl", "first")
-    files = project.files()
-    script = project.folder / "script.py"
+def test_a_script_has_the_error(crawl: Crawl, process: str) -> None:
+    crawl.scrapy("crawl", "first")
+    files = files_of(crawl)
     handle = "crawling.addErrback(lambda failure: print(failure.value))\n"
     if process == "AsyncCrawlerProcess":
         handle = "print(crawling.exception())\n"
-    script.write_text(SCRIPT.format(process=process) + handle)
-    assert "was made with spider = 'first'" in project.run("script.py").output
-    assert project.files() == files
+    run = run_script(crawl, SCRIPT.format(process=process) + handle)
+    assert "was made with spider = 'first'" in run.log
+    assert files_of(crawl) == files
 
 
 NAMELESS = """
@@ -290,18 +252,17 @@ process.start()
 """
 
 
-def test_a_spider_may_get_its_name_when_it_is_made(project: Project) -> None:
-    url = project.site.base + "/0"
-    script = project.folder / "script.py"
-    script.write_text(NAMELESS.format(jobdir="job", url=url))
-    assert project.run("script.py").status == 0
-    assert project.site.requested == ["/0"]
-    assert "job/bloomdupe/data.mdb" in project.files()
-    script.write_text(NAMELESS.format(jobdir="jobs/%(spider)s", url=url))
-    assert project.run("script.py").status == 0
+def test_a_spider_may_get_its_name_when_it_is_made(crawl: Crawl) -> None:
+    url = crawl.site.base + "/0"
+    run = run_script(crawl, NAMELESS.format(jobdir="job", url=url))
+    assert run.status == 0
+    assert run.requested == ["/0"]
+    assert "job/bloomdupe/data.mdb" in files_of(crawl)
+    script = NAMELESS.format(jobdir="jobs/%(spider)s", url=url)
+    assert run_script(crawl, script).status == 0
     # Scrapy's own extension has the same folder.
     for name in ("bloomdupe/data.mdb", "spider.state"):
-        assert f"jobs/named late/{name}" in project.files()
+        assert f"jobs/named late/{name}" in files_of(crawl)
     with pytest.raises(SettingError, match="the spider's class has no name"):
         expanded("JOBDIR", "jobs/%(spider)s", None)
 

@@ -1,14 +1,18 @@
+"""Requests as bytes, and back: callbacks, values, subclasses, and damage."""
+
 from __future__ import annotations
 
 import datetime
 import decimal
 import importlib
 import io
+import re
 import sys
 import types
 import uuid
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 from zoneinfo import TZPATH, ZoneInfo
@@ -82,7 +86,12 @@ def back(request: Request, serializer: Serializer = SAFE) -> Request:
             flags=["cached"],
             cb_kwargs={"a": (1, 2)},
         ),
-        Request("http://a.example/", callback=NO_CALLBACK),
+        Request("http://a.example/", callback=NO_CALLBACK, errback=SPIDER.parse),
+        Request(
+            "http://a.example/",
+            callback=partial(SPIDER.parse_it, 1, "two", part=(3, None)),
+            errback=partial(partial(NO_CALLBACK), frozenset("ab")),
+        ),
         JsonRequest("http://a.example/", data={"a": 1}, dumps_kwargs={"indent": 2}),
         XmlRpcRequest("http://a.example/", params=(1,), methodname="m"),
         Request("data:,hello"),
@@ -101,8 +110,15 @@ def back(request: Request, serializer: Serializer = SAFE) -> Request:
 def test_requests_come_back_as_they_were(request_: Request) -> None:
     restored = back(request_)
     assert type(restored) is type(request_)
-    for name in (*request_.attributes, "callback", "errback"):
-        assert getattr(restored, name) == getattr(request_, name), name
+    for name in request_.attributes:
+        found, given = getattr(restored, name), getattr(request_, name)
+        assert taken_apart(found) == taken_apart(given), name
+
+
+def taken_apart(value: Any) -> Any:
+    """Return what a partial consists of; any other value is itself."""
+    is_partial = type(value) is partial
+    return (value.func, value.args, value.keywords) if is_partial else value
 
 
 @pytest.mark.parametrize(
@@ -436,3 +452,49 @@ def test_nothing_else_of_the_spider_is_a_callback(name: str) -> None:
         payload = stored(**{use: name})
         with pytest.raises(UnserializableError, match="has no method"):
             Serializer(Guarded()).load(payload)
+
+
+def with_attribute(spider: Any) -> Any:
+    function: Any = partial(spider.parse_it, 1)
+    function.kind = 1
+    return function
+
+
+def hidden(spider: Any) -> Any:
+    method, spider._parse_it = spider._parse_it, spider.parse_async
+    return method
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (
+            lambda spider: lambda r: spider.parse_it(r),  # noqa: PLW0108 - the point
+            "use a method of the spider, and give it values in cb_kwargs",
+        ),
+        (
+            lambda spider: partial(spider.parse_it, []),
+            "an argument of type builtins.list: give it",
+        ),
+        (
+            lambda spider: partial(spider.parse_it, spider.parse_it),
+            "an argument of type builtins.method",
+        ),
+        (with_attribute, "is not a method of"),
+        (hidden, "is not a method of"),
+        (lambda _: SPIDER.parse_it, "is not a method of"),
+    ],
+)
+def test_any_other_function_is_refused(make: Callable[[Any], Any], words: str) -> None:
+    spider = Guarded()
+    callback = make(spider)
+    for request in (Request("data:,", callback), Request("data:,", errback=callback)):
+        with pytest.raises(UnserializableError, match=re.escape(words)):
+            Serializer(spider).dump(request)
+
+
+def test_an_attribute_of_the_spider_that_changes_does_not_name_a_callback() -> None:
+    spider: Any = Guarded()
+    payload = Serializer(spider).dump(Request("data:,", spider.taken))
+    spider.taken = spider.parse_async
+    assert Serializer(spider).load(payload).callback == spider.parse_it

@@ -15,7 +15,6 @@ SITE = os.environ["SITE"]
 class First(Spider):
     name = "first"
     start_urls = [f"{SITE}/0"]
-    allowed_domains = os.environ["DOMAINS"].split()
 
     def parse(self, response: Any) -> Any:
         yield {"page": response.url}
@@ -30,7 +29,6 @@ class First(Spider):
 
 class Second(First):
     name = "second"
-    allowed_domains = []
 
 
 class OwnScheduler(FrontierScheduler):

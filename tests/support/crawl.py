@@ -292,10 +292,10 @@ class Crawl:
         verb = ("collect", self.engine.job, ".", *options)
         return self.bloomdupe(*verb, code=code, **task)
 
-    def make_project(self) -> None:
-        """Make a project of the folder."""
+    def make_project(self, module: str = "") -> None:
+        """Make a project of the folder, with the spiders of a module, or the last."""
         lines = [f"{name} = {value!r}" for name, value in self.settings.items()]
-        lines.append(f"SPIDER_MODULES = [{self._module!r}]")
+        lines.append(f"SPIDER_MODULES = [{module or self._module!r}]")
         (self.folder / "crawl_settings.py").write_text("\n".join(lines))
         (self.folder / "scrapy.cfg").write_text("[settings]\ndefault=crawl_settings\n")
 
@@ -308,6 +308,12 @@ class Crawl:
         run = process.wait()
         assert run.status == code, run.log
         return process.json if JSON in arguments else run.log
+
+    def scrapy(self, *arguments: str, status: int = 0) -> Run:
+        """Run a command of ``scrapy`` in the folder to its end, with this status."""
+        run = self.start_command("scrapy", *arguments).wait()
+        assert run.status == status, (arguments, run.log)
+        return run
 
     def start_bloomdupe(self, *arguments: str, **task: Any) -> Process:
         """Start a verb of ``bloomdupe``."""

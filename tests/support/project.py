@@ -32,9 +32,7 @@ class Project:
 
     def crawl(self, *args: str, code: int = 0) -> str:
         """Run a crawl to its end, with this exit status, and return its log."""
-        run = self.start(*args).wait()
-        assert run.status == code, run.log
-        return run.log
+        return self._crawl.scrapy("crawl", "site", *args, status=code).log
 
     def jobs(self) -> list[str]:
         """Name everything that crawls have left in the project's folder."""
