@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support.crawl import crawl, feed, pages, site
+from support.crawl import crawl, pages, site
 from support.engines import engine, logged_redis, redis_server
 from support.forks import forks
 from support.jobs import verb
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
-    "crawl", "engine", "feed", "logged_redis", "pages", "redis_server", "site", "verb",
+    "crawl", "engine", "logged_redis", "pages", "redis_server", "site", "verb",
 ]  # fmt: skip
 
 # Last, so that an installed bloomdupe is tested rather than the checkout's;

@@ -15,7 +15,7 @@ from bloomdupe.crawl.in_flight.registry import MOST_VALUES, stands_alone
 
 URL = "http://a.example/"
 PAGE = HtmlResponse(URL, body=b"<p><a href='/1'>1</a><a href='/2'>2</a></p>")
-SPIDER = Spider("of all")
+SPIDER: Any = Spider("of all")
 
 
 class Mutable:

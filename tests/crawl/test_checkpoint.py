@@ -17,15 +17,9 @@ PAGES: dict[str, Page] = {
     "/": links(*(f"/{name}" for name in "abcdefghij")),
     **{f"/{name}": links(f"/{name}1") for name in "abcdefghij"},
     **{f"/{name}1": "" for name in "abcdefghij"},
-    "/image": "no image",
 }
-PATHS = sorted(path[1:] for path in PAGES if path != "/image")
+PATHS = sorted(path[1:] for path in PAGES)
 ONE: dict[str, Any] = {"CONCURRENT_REQUESTS": 1}
-
-
-@pytest.fixture
-def pages() -> dict[str, Page]:
-    return dict(PAGES)
 
 
 NO_CONNECTION = {"ITEM_PIPELINES": {"spiders.checkpoint.NoConnection": 1}}

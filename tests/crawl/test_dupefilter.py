@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,18 +25,8 @@ PAGES = {
     "/moved": "-> /a",
 }
 SCRAPYS = "scrapy.core.scheduler.Scheduler"
+SETTINGS = {"CONCURRENT_REQUESTS": 1}
 EACH_ONCE = ["/", "/a", "/b?x=1&y=2", "/c", "/e", "/f", "/moved", "/~d"]
-
-
-@pytest.fixture
-def pages() -> dict[str, str]:
-    return PAGES
-
-
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings["CONCURRENT_REQUESTS"] = 1
-    return crawl
 
 
 STOCK: dict[str, Any] = {"ADDONS": {}}
@@ -115,17 +104,9 @@ def test_stats_and_log_are_those_of_scrapys_own_filter(
 # What is refused
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and path.name not in ("owner.lock", "lock.mdb")
-    }
-
-
 def test_another_crawls_store_is_refused_and_left_alone(crawl: Crawl) -> None:
     crawl.run(Follow, CLOSESPIDER_PAGECOUNT=2)
-    before = files(crawl.folder / "job")
+    before = crawl.contents()
     others: list[tuple[str, Any, str]] = [
         ("REQUEST_FINGERPRINTER_CLASS", "spiders.links.PathFingerprinter", ""),
         ("BLOOMDUPE_EXPECTED_URLS", 5, ""),
@@ -139,7 +120,7 @@ def test_another_crawls_store_is_refused_and_left_alone(crawl: Crawl) -> None:
         assert f"{name}: " in run.log
         assert what in run.log
         assert 'JOBDIR = "crawls/%(spider)s" is one for each spider' in run.log
-    assert files(crawl.folder / "job") == before
+    assert crawl.contents() == before
 
 
 # Without the add-on

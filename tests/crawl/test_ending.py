@@ -7,24 +7,15 @@ import json
 import pytest
 from spiders.ending import Breaks, GivesReason, Leaves, Start, WaitsForEver
 from support.crawl import Crawl
-from support.site import PAGES, Pages
+from support.site import PAGES as SITE
 
 from bloomdupe.jobs.job_on_disk import JobOnDisk
 
 pytestmark = pytest.mark.slow
 
-WHOLE = sorted([*(path[1:] for path in PAGES), "x"])
-
-
-@pytest.fixture
-def pages() -> Pages:
-    return {**PAGES, "/x": "", "/fed1": "", "/fed2": ""}
-
-
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings["FEEDS"] = {"items.json": {"format": "json"}}
-    return crawl
+PAGES = {**SITE, "/x": ""}
+SETTINGS = {"FEEDS": {"items.json": {"format": "json"}}}
+WHOLE = sorted(path[1:] for path in PAGES)
 
 
 def delivered(crawl: Crawl) -> list[str] | None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from spiders.giving_up import HalfWay, StoppedAtOnce, Unstorable, Wrong
 from support.crawl import Crawl
 from support.engines import on_both_engines
-from support.site import Answer, Page, Site, links
+from support.site import Answer, Page, Pages, Site, links
 
 from bloomdupe.crawl.state.failures import Failure
 
@@ -19,15 +18,12 @@ LINKS = [
 ]  # fmt: skip
 AGAIN: dict[str, Any] = {"BLOOMDUPE_RETRY_FAILED": True}
 
-
-@pytest.fixture
-def pages() -> dict[str, Page]:
-    return {
-        "/": links(*LINKS),
-        "/410": Answer("", 410),
-        **dict.fromkeys(("/break", "/item", "/drop", "/fine"), "a page"),
-        "/moved": "-> /nowhere",
-    }
+PAGES: Pages = {
+    "/": links(*LINKS),
+    "/410": Answer("", 410),
+    **dict.fromkeys(("/break", "/item", "/drop", "/fine"), "a page"),
+    "/moved": "-> /nowhere",
+}
 
 
 def failures(crawl: Crawl) -> dict[str, Failure]:
@@ -114,26 +110,6 @@ def test_blocked_failed_requests_are_not_retried(crawl: Crawl) -> None:
     assert run.stats["bloomdupe/retried_failures"] == 1
     assert run.stats["bloomdupe/dropped_blocked"] == 1
     assert failures(crawl).keys() == {"/x", "/y"}
-
-
-@on_both_engines
-def test_requests_are_dropped_by_hand(crawl: Crawl) -> None:
-    crawl.run(Wrong, starts=("/x", "/y", "/z"))
-    job = crawl.engine.job
-    crawl.bloomdupe("requeue", job, "--failed")
-    url = f"{crawl.site.base}/x"
-    assert crawl.bloomdupe("drop", job, url) == "1 removed, 2 pending\n"
-    assert crawl.bloomdupe("drop", job, url) == "0 removed, 2 pending\n"
-    assert url in crawl.bloomdupe("list", job, "--failed")  # pending no more
-    assert "0 removed" in crawl.bloomdupe("drop", job, "--slot", "elsewhere")
-    assert crawl.bloomdupe("drop", job, "--pattern", "y$") == "1 removed, 1 pending\n"
-    assert crawl.run(Wrong, starts=()).requested == ["/z"]
-    assert crawl.engine.finished
-    crawl.bloomdupe("requeue", job, "--failed", "--pattern", "z$")
-    assert crawl.bloomdupe("drop", job, "--pattern", ".") == "1 removed, 0 pending\n"
-    times = {path: one.times for path, one in failures(crawl).items()}
-    assert times == {"/x": 1, "/y": 1, "/z": 2}
-    assert crawl.run(Wrong, starts=()).finish_reason == "finished"
 
 
 @on_both_engines

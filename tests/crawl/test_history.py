@@ -11,6 +11,7 @@ import pytest
 from spiders.follow import Follow
 from support.crawl import Crawl
 from support.engines import on_both_engines
+from support.monitored_jobs import point
 from support.site import Site
 
 from bloomdupe import BloomFilter
@@ -19,7 +20,6 @@ from bloomdupe.crawl.progress import watch
 from bloomdupe.crawl.progress.history import (
     MOST_SLOTS,
     History,
-    Point,
     Ran,
     Totals,
     read_history,
@@ -29,15 +29,6 @@ from bloomdupe.jobs import open_job
 from bloomdupe.jobs.view import View
 from bloomdupe.store import platform
 from bloomdupe.store.format import HISTORY
-
-START = 1_700_000_000.0
-
-
-def point(at: float, run: int = 1, **values: Any) -> Point:
-    """Return a point so many seconds after the start."""
-    nothing: dict[str, Any] = dict.fromkeys(Point._fields, 0)
-    given = {"time": START + at, "run": run, "how": ""}
-    return Point(**{**nothing, **given, **values})
 
 
 def view(crawl: Crawl) -> View:
@@ -111,7 +102,7 @@ def test_a_long_history_stays_small(tmp_path: Path) -> None:
         assert 24 * 60 + 3 * 24 <= len(points) <= 24 * 60 + 3 * 24 + 12
         assert points[0].pages == 0
         assert points[-1].pages == 4 * 24 * 60
-        assert runs == [Ran(1, START, points[-1].time, "finished")]
+        assert runs == [Ran(1, points[0].time, points[-1].time, "finished")]
         written = snapshot_of(store)
         assert max(len(data) for _, data in written) < 150
         store.commit(History(store).prepare())

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from spiders.follow import AtOnce
 from support.crawl import Crawl
-from support.site import Pages, links
+from support.site import links
 
-PAGES = "BLOOMDUPE_MAX_PAGES_PER_SLOT"
+BUDGET = "BLOOMDUPE_MAX_PAGES_PER_SLOT"
 PENDING = "BLOOMDUPE_MAX_PENDING_PER_SLOT"
 AGAIN: dict[str, Any] = {"BLOOMDUPE_START_REQUESTS": "again"}
 LEAVES = [f"/{number}" for number in range(20)]
 
-
-@pytest.fixture
-def pages() -> Pages:
-    return {"/": links(*LEAVES), **dict.fromkeys(LEAVES, links("/"))}
+PAGES = {"/": links(*LEAVES), **dict.fromkeys(LEAVES, links("/"))}
 
 
 def leaves(crawl: Crawl) -> int:
@@ -28,13 +24,13 @@ def leaves(crawl: Crawl) -> int:
 def test_pages_over_the_budget_are_dropped_and_found_when_it_is_larger(
     crawl: Crawl,
 ) -> None:
-    run = crawl.run(AtOnce, **{PAGES: 5})
+    run = crawl.run(AtOnce, **{BUDGET: 5})
     # The start page was asked for; it is no new request of the slot.
     assert leaves(crawl) == 5
     assert run.stats["bloomdupe/dropped_page_limit"] == 15
-    assert run.log.count(f"has reached {PAGES} = 5") == 1
+    assert run.log.count(f"has reached {BUDGET} = 5") == 1
     # The budget is the job's, however often it is run.
-    crawl.run(AtOnce, **AGAIN, **{PAGES: 5})
+    crawl.run(AtOnce, **AGAIN, **{BUDGET: 5})
     assert leaves(crawl) == 5
     crawl.run(AtOnce, **AGAIN)
     assert crawl.site.count == {"/": 3, **dict.fromkeys(LEAVES, 1)}
@@ -55,7 +51,7 @@ def test_accepted_requests_are_followed_to_their_redirects(crawl: Crawl) -> None
         **{f"/r{number}": f"-> /t{number}" for number in range(20)},
         **{f"/t{number}": "" for number in range(20)},
     }
-    run = crawl.run(AtOnce, **{PAGES: 5, PENDING: 5})
+    run = crawl.run(AtOnce, **{BUDGET: 5, PENDING: 5})
     _, *asked = sorted(crawl.site.requested)
     assert asked[5:] == [path.replace("/r", "/t") for path in asked[:5]]
     assert run.stats["bloomdupe/dropped_page_limit"] == 15

@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 from spiders.checkpoint import Count
 from support.crawl import FEEDS, Crawl
-from support.site import Page, links
+from support.site import Pages, links
 
-
-@pytest.fixture
-def pages() -> dict[str, Page]:
-    return {"/": links("/a", "/b"), "/a": "", "/b": ""}
+PAGES: Pages = {"/": links("/a", "/b"), "/a": "", "/b": ""}
+SETTINGS = {"FEEDS": FEEDS}
 
 
 def pipeline(name: str) -> dict[str, Any]:
@@ -22,7 +20,7 @@ def pipeline(name: str) -> dict[str, Any]:
 def test_if_a_listener_fails_nothing_is_committed_and_the_crawl_stops(
     crawl: Crawl,
 ) -> None:
-    crawl.settings |= {"FEEDS": FEEDS, **pipeline("Failing")}
+    crawl.settings |= pipeline("Failing")
     crawl.site.hold("/a")
     process = crawl.start(Count, FAIL=True)
     process.until_logged("so the crawl stops")

@@ -164,21 +164,19 @@ VALUES = [
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
-@pytest.mark.parametrize("place", ["meta", "cb_kwargs"])
-def test_an_object_comes_back_equal(value: Any, place: str) -> None:
+def test_an_object_comes_back_equal(value: Any) -> None:
     hash_ = hash(value) if isinstance(value, Frozen) else None
-    asked = Request("http://a.example/")
-    getattr(asked, place)["v"] = [value]
+    asked = Request("data:,", meta={"v": [value]}, cb_kwargs={"v": value})
     payload = SAFE.dump(asked)
     ran.clear()
     request = SAFE.load(payload)
     assert not ran
-    (restored,) = getattr(request, place)["v"]
-    assert restored == value
-    assert type(restored) is type(value)
-    assert restored is not value or isinstance(value, enum.Enum)
-    assert vars_of(restored) == vars_of(value)
-    assert hash_ is None or hash(restored) == hash_
+    for restored in (*request.meta["v"], request.cb_kwargs["v"]):
+        assert restored == value
+        assert type(restored) is type(value)
+        assert restored is not value or isinstance(value, enum.Enum)
+        assert vars_of(restored) == vars_of(value)
+        assert hash_ is None or hash(restored) == hash_
 
 
 def vars_of(value: object) -> dict[str, object]:
@@ -285,7 +283,6 @@ HERE = __name__
         ((f"{HERE}:Plain", {"number": 1}), "nothing for inner, names"),
         ((f"{HERE}:SlottedChild", {"number": 1, "x": 2}), "not as it was"),
         ((f"{HERE}:Plain", 7), "not as it was"),
-        ((f"{HERE}:Plain", "RED"), "not as it was"),
         ((f"{HERE}:Color", "GREEN"), "not as it was"),
         ((f"{HERE}:Color", {"number": 1}), "not as it was"),
         ((f"{HERE}:Point", [1]), "2 fields, not"),

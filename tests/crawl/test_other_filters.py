@@ -8,10 +8,8 @@ from support.crawl import FEEDS, Crawl
 
 pytestmark = pytest.mark.slow
 
-
-@pytest.fixture
-def pages() -> dict[str, str]:
-    return {f"/{number}": "x" for number in range(15)}
+PAGES = {f"/{number}": "x" for number in range(15)}
+SETTINGS = {"FEEDS": FEEDS}
 
 
 def found(crawl: Crawl) -> list[int]:
@@ -24,7 +22,7 @@ def found(crawl: Crawl) -> list[int]:
     ids=["none", "own"],
 )
 def test_requests_of_a_page_in_progress_come_once(crawl: Crawl, name: str) -> None:
-    crawl.settings |= {"DUPEFILTER_CLASS": name, "FEEDS": FEEDS}
+    crawl.settings["DUPEFILTER_CLASS"] = name
     for page in (1, 3):
         run = crawl.killed(Tree, stop=f"here page {page}")
         assert (

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -12,29 +11,21 @@ from bloomdupe.crawl.in_flight import outcomes as module
 from bloomdupe.crawl.in_flight.outcomes import Outcome, Outcomes
 
 
-@pytest.fixture
-def outcomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outcomes]:
+def test_the_file_does_not_grow_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "MOST_BYTES", 100)
-    outcomes = Outcomes(tmp_path)
-    yield outcomes
-    outcomes.close()
-
-
-def with_lines(outcomes: Outcomes, number: int, count: int) -> Outcome:
-    outcome = Outcome()
-    for at in range(count):
-        outcomes.add_line(outcome, (at % 2, b"%d-%d" % (number, at)))
-    return outcome
-
-
-def test_the_file_does_not_grow_for_ever(outcomes: Outcomes, tmp_path: Path) -> None:
     largest = []
-    for number in range(20):
-        outcomes.ack(with_lines(outcomes, number, 500))
-        (size,) = sizes_of_files(tmp_path)
-        largest.append(size)
-        outcomes.committed(1)
-        assert sizes_of_files(tmp_path) == [0]
+    with closing(Outcomes(tmp_path)) as outcomes:
+        for number in range(20):
+            outcome = Outcome()
+            for at in range(500):
+                outcomes.add_line(outcome, (at % 2, b"%d-%d" % (number, at)))
+            outcomes.ack(outcome)
+            (size,) = sizes_of_files(tmp_path)
+            largest.append(size)
+            outcomes.committed(1)
+            assert sizes_of_files(tmp_path) == [0]
     assert max(largest) < 2 * min(largest)
 
 

@@ -14,7 +14,7 @@ import pytest
 import scrapy
 from scrapy.crawler import Crawler
 from support.crawl import Crawl, Run
-from support.site import Pages, links
+from support.site import links
 
 from bloomdupe.crawl.preflight import expanded
 from bloomdupe.errors import SettingError
@@ -31,34 +31,17 @@ crawling = process.crawl(Second)
 process.start()
 """
 
+SETTINGS = {
+    "BLOOMDUPE_EXPECTED_URLS": 10_000,
+    "FEEDS": {"items.jsonl": {"format": "jsonlines", "overwrite": True}},
+}
 PAGES = {f"/{n}": links(f"/{(n + 1) % 9}") for n in range(9)}
 
 
 @pytest.fixture
-def pages() -> Pages:
-    return PAGES
-
-
-@pytest.fixture
 def crawl(crawl: Crawl) -> Crawl:
-    feed = {"format": "jsonlines", "overwrite": True}
-    crawl.settings |= {
-        "FEEDS": {"items.jsonl": feed},
-        "BLOOMDUPE_EXPECTED_URLS": 10_000,
-    }
     crawl.make_project("spiders.preflight")
     return crawl
-
-
-def files_of(crawl: Crawl) -> dict[str, bytes]:
-    """Return the files of the runs, but for locks and the project itself."""
-    return {
-        str(file.relative_to(crawl.folder)): file.read_bytes()
-        for file in crawl.folder.rglob("*")
-        if file.is_file()
-        and file.suffix not in (".py", ".cfg", ".pyc")
-        and file.name not in ("lock.mdb", "owner.lock", "clean.json")
-    }
 
 
 def last_line(run: Run) -> str:
@@ -100,34 +83,17 @@ def test_commands_that_look_at_something_leave_the_job_alone(crawl: Crawl) -> No
     for name, look in looks(base).items():
         if name != "bloomdupe":
             crawl.scrapy(*look)
-    assert not files_of(crawl)
+    assert not crawl.contents()
     crawl.scrapy("crawl", "first", "-s", "CLOSESPIDER_PAGECOUNT=3")
-    files = files_of(crawl)
+    files = crawl.contents()
     assert files["items.jsonl"]
     for name, look in looks(base).items():
         assert len(crawl.scrapy(*look).requested) <= 2, name
-        assert files_of(crawl) == files, name
+        assert crawl.contents() == files, name
     crawl.scrapy("crawl", "first")
-    items = files_of(crawl)["items.jsonl"].splitlines()
+    items = crawl.contents()["items.jsonl"].splitlines()
     pages = [json.loads(item)["page"] for item in items]
     assert sorted(pages) == sorted(base + path for path in PAGES)
-
-
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "BLOOMDUPE_FPP=7",
-        "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor",
-        "TWISTED_REACTOR_ENABLED=False",
-    ],
-)
-def test_a_setting_that_cannot_be_is_refused_in_one_line(
-    crawl: Crawl, setting: str
-) -> None:
-    run = crawl.scrapy("crawl", "first", "-s", setting, status=1)
-    assert "Traceback" not in run.log
-    assert setting.partition("=")[0] in last_line(run)
-    assert not files_of(crawl)
 
 
 STOP = ("-s", "CLOSESPIDER_PAGECOUNT=3")
@@ -151,7 +117,13 @@ class Refusal(NamedTuple):
 
 
 LINES = {"format": "jsonlines"}
+REACTOR = "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor"
 REFUSALS = {
+    "a wrong value": Refusal("BLOOMDUPE_FPP = '7': ", None, ("-s", "BLOOMDUPE_FPP=7")),
+    "another reactor": Refusal("TWISTED_REACTOR", None, ("-s", REACTOR)),
+    "no reactor": Refusal(
+        "TWISTED_REACTOR_ENABLED", None, ("-s", "TWISTED_REACTOR_ENABLED=False")
+    ),
     "a job of Scrapy alone": Refusal(
         "`bloomdupe import job --spider first`", (*STOP, "-s", "ADDONS={}")
     ),
@@ -178,7 +150,7 @@ def test_a_refusal_is_one_line_and_changes_nothing(crawl: Crawl, case: str) -> N
     refusal = REFUSALS[case]
     if refusal.begun is not None:
         crawl.scrapy("crawl", "first", *refusal.begun)
-    files = files_of(crawl)
+    files = crawl.contents()
     run = crawl.scrapy("crawl", "first", *refusal.options, status=1)
     (line,) = (
         line
@@ -188,7 +160,7 @@ def test_a_refusal_is_one_line_and_changes_nothing(crawl: Crawl, case: str) -> N
     assert "] CRITICAL: The crawl does not begin: " in line
     assert refusal.why in line
     assert "Traceback" not in run.log
-    assert files_of(crawl) == files
+    assert crawl.contents() == files
     assert not run.requested
 
 
@@ -209,7 +181,7 @@ def test_a_scrapy_without_a_private_name_is_refused_in_one_line(
     refusal = f"The crawl does not begin: Scrapy {scrapy.__version__} has no {name}, "
     assert refusal in last_line(run)
     assert f"install scrapy<{scrapy.__version__}, or a newer" in last_line(run)
-    assert not files_of(crawl)
+    assert not crawl.contents()
     assert not crawl.site.requested
 
 
@@ -232,13 +204,13 @@ def test_a_name_is_found_although_a_tool_has_replaced_the_constructor(
 @pytest.mark.parametrize("process", ["CrawlerProcess", "AsyncCrawlerProcess"])
 def test_a_script_has_the_error(crawl: Crawl, process: str) -> None:
     crawl.scrapy("crawl", "first")
-    files = files_of(crawl)
+    files = crawl.contents()
     handle = "crawling.addErrback(lambda failure: print(failure.value))\n"
     if process == "AsyncCrawlerProcess":
         handle = "print(crawling.exception())\n"
     run = run_script(crawl, SCRIPT.format(process=process) + handle)
     assert "was made with spider = 'first'" in run.log
-    assert files_of(crawl) == files
+    assert crawl.contents() == files
 
 
 NAMELESS = """
@@ -257,12 +229,12 @@ def test_a_spider_may_get_its_name_when_it_is_made(crawl: Crawl) -> None:
     run = run_script(crawl, NAMELESS.format(jobdir="job", url=url))
     assert run.status == 0
     assert run.requested == ["/0"]
-    assert "job/bloomdupe/data.mdb" in files_of(crawl)
+    assert "job/bloomdupe/data.mdb" in crawl.contents()
     script = NAMELESS.format(jobdir="jobs/%(spider)s", url=url)
     assert run_script(crawl, script).status == 0
     # Scrapy's own extension has the same folder.
     for name in ("bloomdupe/data.mdb", "spider.state"):
-        assert f"jobs/named late/{name}" in files_of(crawl)
+        assert f"jobs/named late/{name}" in crawl.contents()
     with pytest.raises(SettingError, match="the spider's class has no name"):
         expanded("JOBDIR", "jobs/%(spider)s", None)
 

@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from bloomdupe.crawl.engines import committing
 from bloomdupe.crawl.engines.committing import Quiet
 
 
-class Callbacks:
-    busy = True
-    matter = True
+class Callbacks(Quiet):
+    """Callbacks that are at work, of a spider that remembers something."""
+
+    busy = remembers = True
 
     def __init__(self) -> None:
-        self.quiet = Quiet(lambda: self.busy, lambda: self.matter)
-
-    def waits(self) -> bool:
-        waits = self.quiet.waits()
-        assert self.quiet.holds == waits
-        return waits
+        super().__init__(lambda: self.busy, lambda: self.remembers)
 
 
 @pytest.fixture
-def callbacks(monkeypatch: pytest.MonkeyPatch) -> Any:
+def callbacks(monkeypatch: pytest.MonkeyPatch) -> Callbacks:
     monkeypatch.setattr(committing, "LONGEST_WAIT", 1e9)
     return Callbacks()
 
 
 def test_a_checkpoint_waits_until_no_callback_is_at_work(callbacks: Callbacks) -> None:
     for _ in range(2):
-        assert [callbacks.waits() for _ in range(3)] == [True] * 3
+        for _ in range(3):
+            assert [callbacks.waits(), callbacks.holds] == [True, True]
         callbacks.busy = False
-        assert not callbacks.waits()
+        assert [callbacks.waits(), callbacks.holds] == [False, False]
         callbacks.busy = True
 
 
 def test_it_does_not_wait_if_the_spider_remembers_nothing(callbacks: Callbacks) -> None:
-    callbacks.matter = False
+    callbacks.remembers = False
     assert not callbacks.waits()
 
 
@@ -56,5 +51,5 @@ def test_a_checkpoint_that_cannot_wait_lets_callbacks_go_on(
     callbacks: Callbacks,
 ) -> None:
     assert callbacks.waits()
-    callbacks.quiet.end()
-    assert not callbacks.quiet.holds
+    callbacks.end()
+    assert not callbacks.holds

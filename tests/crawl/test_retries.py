@@ -15,11 +15,7 @@ from bloomdupe.crawl.retries import GrowingWait
 
 pytestmark = pytest.mark.slow
 
-
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings |= {"PAGES": 300, "RETRY_ENABLED": True}
-    return crawl
+SETTINGS = {"PAGES": 300, "RETRY_ENABLED": True}
 
 
 def backoff(first: float, factor: float, longest: float) -> dict[str, Any]:

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from scrapy import Spider
-from spiders.revisits import Chosen, Pages, Rules
-from support.crawl import Crawl, Run
+from spiders.revisits import Chosen, Pages
+from support.crawl import FEEDS, Crawl, Run
 from support.site import Answer, Page, Site, links
 from support.site import Visit as Asked
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("engine")]
 
-BOTH = pytest.mark.usefixtures("engine")
+SETTINGS = {"FEEDS": FEEDS}
 
 
 def home(asked: Asked) -> str:
@@ -25,22 +25,20 @@ def home(asked: Asked) -> str:
     return links(*(f"/{name}" for name in names))
 
 
-@pytest.fixture
-def pages() -> dict[str, Page]:
-    texts = ("/same", "/target", "/new0", "/new1", "/twice", "/child", "/bad")
-    return {
-        **{path: path for path in texts},
-        "/": home,
-        "/news": lambda asked: f"news {(asked.number - 1) // 2}",
-        "/moved": "-> /target",
-        "/form": "-> /target",
-        "/flaky": lambda asked: Answer("flaky", 200 if asked.number % 2 else 500),
-        "/away": ["away", Answer("away", 404)],
-    }
+TEXTS = ("/same", "/target", "/new0", "/new1", "/twice", "/child", "/bad")
+PAGES: dict[str, Page] = {
+    **{path: path for path in TEXTS},
+    "/": home,
+    "/news": lambda asked: f"news {(asked.number - 1) // 2}",
+    "/moved": "-> /target",
+    "/form": "-> /target",
+    "/flaky": lambda asked: Answer("flaky", 200 if asked.number % 2 else 500),
+    "/away": ["away", Answer("away", 404)],
+}
 
 
-def every(seconds: float, pattern: str = ".*") -> dict[str, Any]:
-    return {"BLOOMDUPE_REVISIT": [[pattern, seconds]]}
+def every(seconds: float) -> dict[str, Any]:
+    return {"BLOOMDUPE_REVISIT": [[".*", seconds]]}
 
 
 def texts_of(crawl: Crawl) -> Counter[str]:
@@ -64,7 +62,6 @@ def visit(
 
 
 @pytest.mark.parametrize("engine", ["memory", "disk", "redis"], indirect=True)
-@BOTH
 def test_pages_are_revisited_and_each_visit_is_whole(crawl: Crawl, site: Site) -> None:
     often = ("/", "/same", "/news", "/moved", "/target", "/flaky")
     wanted = {**dict.fromkeys(often, 3), "/away": 3, "/new0": 1}
@@ -81,7 +78,6 @@ def test_pages_are_revisited_and_each_visit_is_whole(crawl: Crawl, site: Site) -
     assert stats.get("bloomdupe/pending", 6) >= 6
 
 
-@BOTH
 def test_after_a_kill_every_page_is_still_revisited(crawl: Crawl, site: Site) -> None:
     crawl.settings |= every(0.2)
     process = crawl.start(Pages)
@@ -95,14 +91,12 @@ def test_after_a_kill_every_page_is_still_revisited(crawl: Crawl, site: Site) ->
     assert site.count["/same"] - texts_of(crawl)["/same"] in (0, 1)
 
 
-@BOTH
 def test_a_job_with_pages_that_come_again_waits(crawl: Crawl) -> None:
-    run = crawl.run(Rules, BLOOMDUPE_WAIT=0, **every(3_600))
+    run = crawl.run(Pages, BLOOMDUPE_WAIT=0, **every(3_600))
     assert run.finish_reason == "waiting"
     assert run.stats["bloomdupe/delayed"] == 6
 
 
-@BOTH
 def test_a_request_decides_about_its_revisits(crawl: Crawl, site: Site) -> None:
     log = visit(crawl, Chosen, {"/form": 2, "/twice": 6, "/child": 1}).log
     forms = {visit.method for visit in site.log if visit.path == "/form"}
@@ -115,3 +109,24 @@ def test_a_request_decides_about_its_revisits(crawl: Crawl, site: Site) -> None:
     assert "/bad> is refused: meta['bloomdupe_revisit'] = 'often'" in log
     found = {i["argument"] for i in crawl.items() if "target" in i["page"]}
     assert found == {"kept"}
+
+
+def test_a_page_that_was_asked_for_by_hand_comes_again_as_before(
+    crawl: Crawl, site: Site
+) -> None:
+    """Its rule was taken away and given back; nothing but a hand brings it back."""
+    crawl.settings["BLOOMDUPE_WAIT"] = 0
+    crawl.starts, job = ["/same"], crawl.engine.job
+    crawl.run(Pages, **every(3_600))
+    an_hour_later: dict[str, Any] = {"before": crawl.engine.pass_time(3_600)}
+    crawl.run(Pages, **an_hour_later)
+    assert site.requested == ["/same", "/same"]
+    run = crawl.run(Pages, **every(3_600), **an_hour_later)
+    assert run.stats["bloomdupe/delayed"] == 0
+    assert run.requested == []
+    crawl.bloomdupe("requeue", job, f"{site.base}/same")
+    run = crawl.run(Pages, **every(3_600), **an_hour_later)
+    assert run.stats["bloomdupe/delayed"] == 1
+    # Asked for once more while it waits, it does not come twice as often.
+    said = crawl.bloomdupe("requeue", job, f"{site.base}/same")
+    assert said == "0 pending now\n1 was pending already: not added\n"

@@ -8,23 +8,16 @@ from typing import Any
 
 import pytest
 from spiders.follow import Rounds
-from support.crawl import Crawl
+from support.crawl import FEEDS, Crawl
 from support.engines import on_both_engines
-from support.site import Answer, Pages, links
+from support.site import Answer, links
 
 AGAIN: dict[str, Any] = {"BLOOMDUPE_START_REQUESTS": "again"}
 STARTS = ["/a", "/b"]
 ONE: dict[str, Any] = {"CONCURRENT_REQUESTS": 1}
 
-
-@pytest.fixture
-def pages() -> Pages:
-    return {"/a": links("/b", "/c"), "/b": links("/a"), "/c": links("/a"), "/d": ""}
-
-
-@pytest.fixture
-def crawl(crawl: Crawl, feed: None) -> Crawl:  # noqa: ARG001 - it adds a feed
-    return crawl
+PAGES = {"/a": links("/b", "/c"), "/b": links("/a"), "/c": links("/a"), "/d": ""}
+SETTINGS = {"FEEDS": FEEDS}
 
 
 def round_of(crawl: Crawl) -> Any:
@@ -74,11 +67,8 @@ def test_a_round_that_was_killed_goes_on(crawl: Crawl) -> None:
     assert items == {"start": 2, "a": 2, "b": 2, "c": 1}
 
 
-on_redis = pytest.mark.parametrize("engine", ["redis"], indirect=True)
-
-
 @pytest.mark.slow
-@on_redis
+@pytest.mark.parametrize("engine", ["redis"], indirect=True)
 @pytest.mark.usefixtures("engine")
 def test_workers_that_begin_together_are_in_one_round(crawl: Crawl) -> None:
     crawl.finish(Rounds)

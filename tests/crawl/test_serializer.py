@@ -33,15 +33,47 @@ from bloomdupe.requests.serializer import Serializer
 from bloomdupe.requests.values import Writer, pack, pack_texts, unpack
 
 
-class Example(Spider):
+class Example(CrawlSpider):
     name = "example"
 
-    def parse_it(self, response: Any) -> None: ...
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = False
+        self.taken = types.MethodType(Example.parse_it, self)
+        self.made = types.MethodType(lambda *_: None, self)
+        self.foreign = Spider("other").parse
+
+    def parse_it(self, response: Any, *_: Any, **__: Any) -> None: ...
 
     def __hidden(self, response: Any) -> None: ...
 
     def hidden(self) -> Any:
         return self.__hidden
+
+    def _parse_it(self, response: Any) -> None: ...
+
+    async def parse_async(self, response: Any) -> None: ...
+
+    def __call__(self, response: Any) -> None: ...
+
+    def close(self, *_: Any) -> None:  # type: ignore[override]
+        pytest.fail("code was run")
+
+    def log(self, *_: Any, **__: Any) -> None:
+        pytest.fail("code was run")
+
+    @property
+    def a_property(self) -> Any:
+        pytest.fail("code was run")
+
+    @classmethod
+    def of_the_class(cls, response: Any) -> None: ...
+
+    @staticmethod
+    def static(response: Any) -> None: ...
+
+    class Inner:
+        pass
 
 
 class Text(str):
@@ -55,7 +87,6 @@ class Pair(NamedTuple):
 
 SPIDER = Example()
 SAFE = Serializer(SPIDER)
-UTC = datetime.timezone.utc
 
 
 def stored(**fields: object) -> bytes:
@@ -63,8 +94,8 @@ def stored(**fields: object) -> bytes:
     return changed(msgpack.packb(["\4a.example/"]), **fields)
 
 
-def back(request: Request, serializer: Serializer = SAFE) -> Request:
-    return serializer.load(serializer.dump(request))
+def back(request: Request) -> Request:
+    return SAFE.load(SAFE.dump(request))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +117,7 @@ def back(request: Request, serializer: Serializer = SAFE) -> Request:
             flags=["cached"],
             cb_kwargs={"a": (1, 2)},
         ),
-        Request("http://a.example/", callback=NO_CALLBACK, errback=SPIDER.parse),
+        Request("http://a.example/", callback=NO_CALLBACK),
         Request(
             "http://a.example/",
             callback=partial(SPIDER.parse_it, 1, "two", part=(3, None)),
@@ -124,10 +155,8 @@ def taken_apart(value: Any) -> Any:
 @pytest.mark.parametrize(
     "value",
     [
-        (1, (2, [3])),
         {1, 2},
         frozenset({1, 2}),
-        frozenset("a"),
         {(1, 2): "tuple as key", b"bytes": 1},
         datetime.date(2026, 8, 1),
         datetime.datetime(
@@ -139,7 +168,6 @@ def taken_apart(value: Any) -> Any:
         uuid.UUID(int=7),
         "\ud800",
         float("inf"),
-        b"",
         Counter("abca"),
         OrderedDict(b=1, a=(2,)),
         defaultdict(set, {1: {2}}),
@@ -285,7 +313,6 @@ NO_TIME = msgpack.ExtType(14, msgpack.packb(["now", 7, 0]))
         ({"callback": "gone"}, "no method 'gone'"),
         ({"callback": 7}, "no method 7"),
         ({"callback": ["close", [], {}]}, "no method 'close'"),
-        ({"callback": ["__init__", [], {}]}, "no method '__init__'"),
         ({"callback": ["os.system", ["true"], {}]}, "no method 'os.system'"),
         ({"callback": ["parse_it", [], {"a": []}]}, "no partial is stored with"),
         ({"callback": ["parse_it", [], {}, 1]}, "too many values"),
@@ -389,49 +416,11 @@ def test_no_constructor_of_a_subclass_runs_again() -> None:
         SAFE.dump(OfItsOwn("http://a.example/?"))
 
 
-class Guarded(CrawlSpider):
-    name = "guarded"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked = False
-        self.taken = types.MethodType(Guarded.parse_it, self)
-        self.made = types.MethodType(lambda *_: None, self)
-        self.foreign = SPIDER.parse_it
-
-    def parse_it(self, response: Any) -> None: ...
-
-    def _parse_it(self, response: Any) -> None: ...
-
-    async def parse_async(self, response: Any) -> None: ...
-
-    def __call__(self, response: Any) -> None: ...
-
-    def close(self, *_: Any) -> None:  # type: ignore[override]
-        pytest.fail("code was run")
-
-    def log(self, *_: Any, **__: Any) -> None:
-        pytest.fail("code was run")
-
-    @property
-    def a_property(self) -> Any:
-        pytest.fail("code was run")
-
-    @classmethod
-    def of_the_class(cls, response: Any) -> None: ...
-
-    @staticmethod
-    def static(response: Any) -> None: ...
-
-    class Inner:
-        pass
-
-
 @pytest.mark.parametrize(
     "name", ["parse_it", "_parse_it", "parse_async", "taken", "made", "parse_start_url"]
 )
 def test_a_method_of_the_spider_is_a_callback(name: str) -> None:
-    spider = Guarded()
+    spider = Example()
     payload = stored(callback=name, errback=name)
     request = Serializer(spider).load(payload)
     assert [request.callback, request.errback] == 2 * [getattr(spider, name)]
@@ -451,7 +440,7 @@ def test_nothing_else_of_the_spider_is_a_callback(name: str) -> None:
     for use in ("callback", "errback"):
         payload = stored(**{use: name})
         with pytest.raises(UnserializableError, match="has no method"):
-            Serializer(Guarded()).load(payload)
+            Serializer(Example()).load(payload)
 
 
 def with_attribute(spider: Any) -> Any:
@@ -486,7 +475,7 @@ def hidden(spider: Any) -> Any:
     ],
 )
 def test_any_other_function_is_refused(make: Callable[[Any], Any], words: str) -> None:
-    spider = Guarded()
+    spider = Example()
     callback = make(spider)
     for request in (Request("data:,", callback), Request("data:,", errback=callback)):
         with pytest.raises(UnserializableError, match=re.escape(words)):
@@ -494,7 +483,7 @@ def test_any_other_function_is_refused(make: Callable[[Any], Any], words: str) -
 
 
 def test_an_attribute_of_the_spider_that_changes_does_not_name_a_callback() -> None:
-    spider: Any = Guarded()
+    spider: Any = Example()
     payload = Serializer(spider).dump(Request("data:,", spider.taken))
     spider.taken = spider.parse_async
     assert Serializer(spider).load(payload).callback == spider.parse_it

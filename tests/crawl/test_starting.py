@@ -5,25 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from spiders.starting import (
-    Ended,
-    InTurn,
-    LateItems,
-    Stamped,
-)
-from support.crawl import Crawl
+from spiders.starting import Ended, InTurn, LateItems, Stamped
+from support.crawl import FEEDS, Crawl
 from support.engines import on_both_engines
 from support.full_filter import take_everything_for_seen
 from support.site import Pages
 
 from bloomdupe import BloomFilter
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("feed")]
+pytestmark = pytest.mark.slow
 
-
-@pytest.fixture
-def pages() -> Pages:
-    return dict.fromkeys(("/a", "/b", "/c"), "")
+PAGES: Pages = dict.fromkeys(("/a", "/b", "/c"), "")
+SETTINGS = {"FEEDS": FEEDS}
 
 
 def items(crawl: Crawl) -> list[tuple[str, int]]:
@@ -35,10 +28,7 @@ def test_a_finished_job_knows_its_start_requests(crawl: Crawl) -> None:
     run = crawl.run(Stamped)
     assert run.stats["bloomdupe/start_requests_skipped"] == 3
     assert run.requested == []
-
-
-def test_more_for_the_same_page_are_new_work(crawl: Crawl) -> None:
-    crawl.run(Stamped)
+    # More for the same page are new work.
     assert sorted(crawl.run(Stamped, MORE=True).requested) == ["/a", "/c"]
     assert crawl.run(Stamped, MORE=True).requested == []
 

@@ -11,28 +11,25 @@ from typing import Any
 
 import pytest
 from spiders.follow import Stays
-from support.crawl import Crawl, Process
+from support.crawl import FEEDS, Crawl, Process
 from support.engines import on_both_engines
 from support.jobs import Verb
 from support.judge import lines
 from support.redis_server import RedisServer
-from support.site import Pages, Site, links
+from support.site import Site, links
 
 import bloomdupe
 
 DOCS = Path(bloomdupe.__file__).parent / "docs"
 WAITS = "Nothing is pending: the crawl waits for URLs (BLOOMDUPE_STAY)"
 
-
-@pytest.fixture
-def pages() -> Pages:
-    return {"/a": links("/b"), "/b": "x", "/c": "x", "/d": "x"}
+PAGES = {"/a": links("/b"), "/b": "x", "/c": "x", "/d": "x"}
+SETTINGS = {"BLOOMDUPE_STAY": True, "FEEDS": FEEDS}
 
 
 @pytest.fixture
-def crawl(crawl: Crawl, feed: None) -> Crawl:  # noqa: ARG001 - it adds a feed
+def crawl(crawl: Crawl) -> Crawl:
     crawl.starts = ()
-    crawl.settings["BLOOMDUPE_STAY"] = True
     return crawl
 
 
@@ -149,9 +146,6 @@ def test_a_stop_ends_the_present_run_and_no_later_run(
 NUMBER, AT_ONCE = 300, 50
 
 
-on_redis = pytest.mark.parametrize("engine", ["redis"], indirect=True)
-
-
 def rights_of(words: str) -> list[str]:
     """Return the rights that the document names after some words."""
     section = (DOCS / "redis.md").read_text().partition("## Rights")[2]
@@ -161,7 +155,7 @@ def rights_of(words: str) -> list[str]:
     return found[1].split()
 
 
-@on_redis
+@pytest.mark.parametrize("engine", ["redis"], indirect=True)
 @pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 def test_the_rights_in_the_document_are_enough(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from scrapy import Request
 from spiders.waiting import Bad, Idle, Later
-from support.crawl import Crawl
+from support.crawl import FEEDS, Crawl
 from support.site import Pages, Site
 
 from bloomdupe.crawl.retries import without_time
@@ -19,11 +19,11 @@ LATER = ["/date", "/moved", "/soon"]
 BAD = [*(f"/{number}" for number in range(10)), "/odd"]
 DAY = 86_400.0
 
-
-@pytest.fixture
-def pages() -> Pages:
-    names = ["/fed", "/a", "/start", "/after", *NOW, *LATER, *BAD]
-    return {**dict.fromkeys(names, "x"), "/soon": "-> /moved"}
+PAGES: Pages = {
+    **dict.fromkeys(["/fed", "/start", "/after", *NOW, *LATER, *BAD], "x"),
+    "/soon": "-> /moved",
+}
+SETTINGS = {"FEEDS": FEEDS}
 
 
 WHERE = pytest.mark.parametrize("engine", ["memory", "disk", "redis"], indirect=True)
@@ -52,7 +52,6 @@ def test_the_object_that_was_yielded_stays_as_it_is() -> None:
 
 
 @BOTH
-@pytest.mark.usefixtures("feed")
 def test_an_invalid_request_is_refused_and_its_page_stays_pending(crawl: Crawl) -> None:
     run = crawl.run(Bad, BAD=True, status=1)
     assert run.finish_reason == "incomplete"

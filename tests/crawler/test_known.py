@@ -7,30 +7,22 @@ from typing import Any
 import pytest
 from spiders.known import Titles
 from support.crawl import FEEDS, Crawl
-from support.site import Pages, links
+from support.site import links
 
 pytestmark = pytest.mark.slow
 
 COUNT = 120
 CONTENTS = sorted(f"title {number}" for number in range(40))
 
-
-@pytest.fixture
-def pages() -> Pages:
-    return {
-        f"/{n}": links(*(f"/{c}" for c in (2 * n + 1, 2 * n + 2) if c < COUNT))
-        for n in range(COUNT)
-    }
-
-
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings |= {
-        "DEFAULT_DROPITEM_LOG_LEVEL": "INFO",
-        "FEEDS": FEEDS,
-        "ITEM_PIPELINES": {"crawler.known.KnownPipeline": 1},
-    }
-    return crawl
+PAGES = {
+    f"/{n}": links(*(f"/{c}" for c in (2 * n + 1, 2 * n + 2) if c < COUNT))
+    for n in range(COUNT)
+}
+SETTINGS = {
+    "DEFAULT_DROPITEM_LOG_LEVEL": "INFO",
+    "FEEDS": FEEDS,
+    "ITEM_PIPELINES": {"crawler.known.KnownPipeline": 1},
+}
 
 
 def titles(crawl: Crawl) -> list[str]:

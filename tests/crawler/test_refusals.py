@@ -9,7 +9,6 @@ from support.project import Project
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("-a", "url=http://no-such-host.invalid/"), "no-such-host.invalid is unknown"),
         (("-a", "max_pages=0"), "-a max_pages=0 is not a number of pages"),
         (("-s", "JOBDIR=scrapy.cfg"), "JOBDIR scrapy.cfg is not a folder"),
         (("-s", "JOBDIR=crawler"), "JOBDIR crawler holds another job"),

@@ -99,6 +99,15 @@ def put_folder(place: Path) -> None:
     place.mkdir()
 
 
+def put_other(place: Path) -> None:
+    place.rename(place.with_name("moved"))
+    place.write_bytes(b"other")
+
+
+def content_of(place: Path) -> bytes | None:
+    return place.read_bytes() if place.is_file() else None
+
+
 CHANGES = [
     (cut, "was cut to 8,889 bytes"),
     (delete, "was deleted"),
@@ -115,37 +124,34 @@ def test_changes_are_refused_and_left_alone(
 ) -> None:
     state = left(place, written)
     change(place)
-    content = place.read_bytes() if place.is_file() else None
+    content = content_of(place)
     with pytest.raises(FeedChangedError, match=re.escape(said)) as caught:
         resumed(place, state)
     assert str(place) in str(caught.value)
     assert "which left 8898 bytes in it. Put it back as it was" in str(caught.value)
-    assert (place.read_bytes() if place.is_file() else None) == content
+    assert content_of(place) == content
 
 
 @pytest.mark.parametrize(
-    "how", ["was deleted", "was replaced", "was cut", "has other content"]
+    ("change", "said"),
+    [
+        (cut, "was cut"),
+        (delete, "was deleted"),
+        (append, "has other content"),
+        (put_other, "was replaced"),
+    ],
 )
 def test_a_file_changed_while_it_is_written_is_left_alone(
-    place: Path, how: str
+    place: Path, change: Callable[[Path], None], said: str
 ) -> None:
     run = OneFeed(place)
     run.write(BASE)
     run.commit(PIECE)
-    if how == "was deleted":
-        place.unlink()
-    elif how == "was replaced":
-        place.rename(place.with_name("moved"))
-        place.write_bytes(b"other")
-    elif how == "was cut":
-        os.truncate(place, 5)
-    else:
-        with place.open("ab") as other:
-            other.write(b"x")
-    content = place.read_bytes() if place.exists() else None
-    with pytest.raises(FeedChangedError, match=how):
+    change(place)
+    content = content_of(place)
+    with pytest.raises(FeedChangedError, match=said):
         run.feed.append()
-    assert (place.read_bytes() if place.exists() else None) == content
+    assert content_of(place) == content
 
 
 def test_options_are_the_same_in_every_process() -> None:

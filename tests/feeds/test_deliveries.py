@@ -18,7 +18,8 @@ from spiders.feeds import (
 from support.ports import kept_port
 from support.repetition import repeated
 from support.shared_data import needs_package
-from support.shop import ITEMS, NEW, items_in, items_of, read
+from support.shop import ITEMS, NEW, items_in, items_of, mails, read
+from support.shop import PAGES as SHOP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,17 +32,13 @@ pytestmark = pytest.mark.slow
 CSV = {"format": "csv"}
 JSON = {"format": "json"}
 SUMS = {"format": "sums"}
+PAGES = SHOP
 THIRD = "here third page"
 SECRET = "hidden7"  # noqa: S105 - of a server on loopback
-
-
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings |= {
-        "FEED_EXPORTERS": {"sums": "spiders.feeds.Sums"},
-        "FEED_STORAGES": {"mail": "spiders.feeds.Mailbox"},
-    }
-    return crawl
+SETTINGS = {
+    "FEED_EXPORTERS": {"sums": "spiders.feeds.Sums"},
+    "FEED_STORAGES": {"mail": "spiders.feeds.Mailbox"},
+}
 
 
 @pytest.fixture
@@ -90,10 +87,6 @@ def s3_server() -> Iterator[tuple[dict[str, Any], Any]]:
 def spooled(crawl: Crawl) -> list[Path]:
     """Return the files in which feeds wait."""
     return [*(crawl.folder / "job" / "bloomdupe.feeds").iterdir()]
-
-
-def mails(place: Path, kind: str = "json") -> list[object]:
-    return [items_in(mail.read_bytes(), kind) for mail in place.iterdir()]
 
 
 def delivered(client: Any) -> object:

@@ -22,16 +22,8 @@ if TYPE_CHECKING:
     from support.crawl import Crawl
     from support.site import Pages
 
-
-@pytest.fixture
-def pages() -> Pages:
-    return {"/": "x", "/file.bin": "y" * (10 << 20)}
-
-
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings |= {"FILES_STORE": "files", "FEEDS": FEEDS}
-    return crawl
+PAGES: Pages = {"/": "x", "/file.bin": "y" * (10 << 20)}
+SETTINGS = {"FILES_STORE": "files", "FEEDS": FEEDS}
 
 
 @pytest.mark.parametrize(

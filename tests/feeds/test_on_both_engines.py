@@ -15,6 +15,7 @@ from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 from spiders.feeds import Articles, Empty, Shop, Uneven, Unstorable
 from support.shop import FOUND, ITEMS, READERS, read
+from support.shop import PAGES as SHOP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("engine")]
 
+PAGES = SHOP
 PLUGINS = "scrapy.extensions.postprocessing."
 ALL = {"all.jsonl": {"format": "jsonlines", "encoding": "utf-8"}}
 """The feed that says which items there are, in which order."""

@@ -122,4 +122,8 @@ def test_requeue_makes_a_failed_request_pending_once(verb: Verb, job: Path) -> N
     assert sorted(urls(verb, job)) == [f"{A}1", f"{A}2", f"{B}3"]
     assert re.findall(r"example/(\d)", verb("list", job, "--failed").out) == ["4"]
     assert " 3  GET  parse  " in verb("list", job).out  # its priority
+    assert verb("drop", job, f"{A}1").out == "1 removed, 2 pending\n"
+    assert verb("drop", job, f"{A}1").out == "0 removed, 2 pending\n"
+    # It has failed, as before it was pending again.
+    assert re.findall(r"example/(\d)", verb("list", job, "--failed").out) == ["4", "1"]
     assert verb("verify", job).code == 0

@@ -37,11 +37,17 @@ def report(verb: Verb, tmp_path: Path) -> Callable[[Path], Page]:
     return write
 
 
-def test_the_numbers_are_those_of_info(
-    verb: Verb, tmp_path: Path, report: Callable[[Path], Page]
-) -> None:
-    job = monitored_job(tmp_path)
-    page = report(job)
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    return monitored_job(tmp_path)
+
+
+@pytest.fixture
+def page(job: Path, report: Callable[[Path], Page]) -> Page:
+    return report(job)
+
+
+def test_the_numbers_are_those_of_info(verb: Verb, job: Path, page: Page) -> None:
     info = json.loads(verb("info", job, "--json").out)["job"]
     for name, figure in (
         ("pages", "pages"), ("items", "items"), ("pending", "pending"),
@@ -61,10 +67,7 @@ def after(page: Page, name: str, count: int, *, first: str = "") -> list[str]:
     return texts[at : at + count]
 
 
-def test_hosts_have_pages_bytes_failures_and_pending_requests(
-    tmp_path: Path, report: Callable[[Path], Page]
-) -> None:
-    page = report(monitored_job(tmp_path))
+def test_hosts_have_pages_bytes_failures_and_pending_requests(page: Page) -> None:
     shown = after(page, "a.example", 5, first="Hosts")
     assert shown == ["a.example", "5", "-", "100", "150.0 kB"]
     shown = after(page, "b.example", 5, first="Hosts")
@@ -73,8 +76,7 @@ def test_hosts_have_pages_bytes_failures_and_pending_requests(
     assert rest == ["(not counted by host)", "1,100", "1.6 MB"]
 
 
-def test_failures_are_grouped(tmp_path: Path, report: Callable[[Path], Page]) -> None:
-    page = report(monitored_job(tmp_path))
+def test_failures_are_grouped(page: Page) -> None:
     failures = "Failures: 4 requests"
     assert not any("RETRY_FAILED" in text for text in page.texts)  # they are gone
     groups = after(page, "3", 8, first=failures)
@@ -82,8 +84,8 @@ def test_failures_are_grouped(tmp_path: Path, report: Callable[[Path], Page]) ->
     assert groups[5:] == ["1", "HTTP 404", "c.example"]
 
 
-def test_the_price_of_a_second_callback_is_named(tmp_path: Path) -> None:
-    view = JobOnDisk(str(monitored_job(tmp_path))).read()
+def test_the_price_of_a_second_callback_is_named(job: Path) -> None:
+    view = JobOnDisk(str(job)).read()
     assert "come twice" not in "".join(failures(view))
     late = [one._replace(reason="pipeline") for one in view.failed.requests]
     view = changed(view, failed=FailedRequests(late))
@@ -91,9 +93,8 @@ def test_the_price_of_a_second_callback_is_named(tmp_path: Path) -> None:
 
 
 def test_kills_differ_from_ended_and_running_runs(
-    tmp_path: Path, report: Callable[[Path], Page]
+    job: Path, report: Callable[[Path], Page]
 ) -> None:
-    job = monitored_job(tmp_path)
     with BloomFilter.open(job / "bloomdupe") as seen:
         store = seen.share_store()
         assert store is not None
@@ -122,18 +123,19 @@ def test_a_job_without_history_has_a_report_without_lines(
 
 
 def test_a_page_goes_to_standard_output_as_it_is(
-    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+    job: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    job, page = str(monitored_job(tmp_path)), tmp_path / "page.html"
-    assert main(["report", job, "-o", str(page)]) == 0
+    page = tmp_path / "page.html"
+    assert main(["report", str(job), "-o", str(page)]) == 0
     capfdbinary.readouterr()
-    assert main(["report", job, "-o", "-"]) == 0
+    assert main(["report", str(job), "-o", "-"]) == 0
     words, *_ = Page(capfdbinary.readouterr().out.decode()).texts
     assert words == Page(page.read_text("utf-8")).texts[0]
 
 
-def test_a_place_that_cannot_be_written_is_refused(verb: Verb, tmp_path: Path) -> None:
-    job = monitored_job(tmp_path)
+def test_a_place_that_cannot_be_written_is_refused(
+    verb: Verb, job: Path, tmp_path: Path
+) -> None:
     answer = verb("report", job, "-o", tmp_path / "no" / "page.html")
     assert answer.code == 1  # it might be written another time
     assert "No such file or directory" in answer.err

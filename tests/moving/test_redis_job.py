@@ -244,12 +244,12 @@ def test_a_worker_that_still_runs_is_noticed(theirs: Theirs) -> None:
 
 # The real one
 
-PAGES = 200
+COUNT = 200
 LINKS = 5
 
 
 def linked(number: int) -> str:
-    return links(*(f"/{(number * 3 + place) % PAGES}" for place in range(LINKS)))
+    return links(*(f"/{(number * 3 + place) % COUNT}" for place in range(LINKS)))
 
 
 def test_a_crawl_that_scrapy_redis_has_begun_is_finished_here(
@@ -257,14 +257,14 @@ def test_a_crawl_that_scrapy_redis_has_begun_is_finished_here(
 ) -> None:
     """Two of its workers, stopped in good order: nothing is lost, and none is twice."""
     needs_package("scrapy_redis")
-    served = {f"/{number}": linked(number) for number in range(PAGES)}
+    served = {f"/{number}": linked(number) for number in range(COUNT)}
     crawl.site.pages = {"/start": linked(0), **served}
     workers = [
         crawl.start(
             Site,
             starts=["/start"],
             ADDONS={},
-            CLOSESPIDER_PAGECOUNT=PAGES // 5,
+            CLOSESPIDER_PAGECOUNT=COUNT // 5,
             DUPEFILTER_CLASS="scrapy_redis.dupefilter.RFPDupeFilter",
             JOBDIR=None,
             REDIS_URL=theirs.url,
@@ -275,7 +275,7 @@ def test_a_crawl_that_scrapy_redis_has_begun_is_finished_here(
         for _ in range(2)
     ]
     assert [worker.wait().status for worker in workers] == [0, 0]
-    assert 0 < len(crawl.site.log) < PAGES
+    assert 0 < len(crawl.site.log) < COUNT
     as_project(
         f"{FINGERPRINTER}SCHEDULER_QUEUE_CLASS = 'scrapy_redis.queue.PriorityQueue'\n"
         "SPIDER_MODULES = ['spiders.follow']\n"

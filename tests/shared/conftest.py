@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from support.crawl import FEEDS, Crawl
 from support.engines import Redis
 from support.redis_server import RedisServer
-from support.site import Pages, Site, graph
 
 
 @pytest.fixture
@@ -21,13 +17,14 @@ def redis(redis_server: RedisServer) -> RedisServer:
 
 
 @pytest.fixture
-def pages() -> Pages:
-    return graph(150)
+def engine(redis: RedisServer) -> Redis:
+    return Redis(redis, "crawl")
 
 
 @pytest.fixture
-def crawl(tmp_path: Path, site: Site, redis: RedisServer) -> Iterator[Crawl]:
-    shared = {
+def crawl(crawl: Crawl, engine: Redis) -> Crawl:  # noqa: ARG001 - it is that of the crawl
+    crawl.starts = ("/0",)
+    crawl.settings |= {
         "BLOOMDUPE_EXPECTED_URLS": 10_000,
         # A worker that a busy machine holds up does not lose its pages; a test that
         # needs it to calls ``redis.end_leases()``.
@@ -35,6 +32,4 @@ def crawl(tmp_path: Path, site: Site, redis: RedisServer) -> Iterator[Crawl]:
         "FEEDS": FEEDS,
         "LOG_LEVEL": "INFO",
     }
-    with Crawl(tmp_path, site, Redis(redis, "crawl"), **shared) as crawl:
-        crawl.starts = ("/0",)
-        yield crawl
+    return crawl

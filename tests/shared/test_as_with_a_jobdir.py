@@ -7,14 +7,10 @@ from spiders.follow import PutsOut
 from spiders.workers import After, Before
 from support.crawl import Crawl
 from support.redis_server import RedisServer
-from support.site import Pages
 
 pytestmark = pytest.mark.slow
 
-
-@pytest.fixture
-def pages() -> Pages:
-    return {f"/{number}": "a page" for number in range(5)}
+PAGES = {f"/{number}": "a page" for number in range(5)}
 
 
 def test_workers_pass_on_requests_that_they_have_set_aside(crawl: Crawl) -> None:
@@ -26,15 +22,7 @@ def test_workers_pass_on_requests_that_they_have_set_aside(crawl: Crawl) -> None
         assert "Requests that are not done: 1" in run.log
 
 
-# Settings
-
-
 def test_the_url_has_the_name_of_the_spider(crawl: Crawl, redis: RedisServer) -> None:
     crawl.run(PutsOut, BLOOMDUPE_REDIS_URL=redis.url("of %(spider)s"))
     crawl.engine.job = redis.url("of puts_out")
     assert crawl.items() == [{"page": "0"}]
-
-
-def test_settings_without_effect_are_refused(crawl: Crawl) -> None:
-    run = crawl.refused(PutsOut, BLOOMDUPE_FILTER_MEMORY="3000000")
-    assert "BLOOMDUPE_FILTER_MEMORY = 3000000 does not work with" in run.log

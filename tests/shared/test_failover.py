@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 from spiders.workers import All
-from support.crawl import FEEDS, Crawl
+from support.crawl import Crawl
 from support.engines import Redis
 from support.judge import lines
 from support.redis_groups import RedisSentinel
-from support.site import Site
+from support.site import Site, graph
 
 from bloomdupe.errors import SettingError
 from bloomdupe.store.redis.address import Address
+
+PAGES = graph(150)
 
 
 @pytest.fixture
@@ -23,23 +25,25 @@ def sentinel(tmp_path: Path) -> Iterator[RedisSentinel]:
         yield sentinel
 
 
+@pytest.fixture
+def engine(sentinel: RedisSentinel) -> Redis:
+    return Redis(sentinel, "crawl")
+
+
 @pytest.mark.slow
 def test_each_item_is_there_once_after_a_failover(
-    tmp_path: Path, site: Site, sentinel: RedisSentinel
+    crawl: Crawl, site: Site, sentinel: RedisSentinel
 ) -> None:
-    engine = Redis(sentinel, "crawl")
-    with Crawl(tmp_path, site, engine, FEEDS=FEEDS, BLOOMDUPE_REDIS_LEASE=12) as crawl:
-        crawl.starts = ("/0",)
-        site.hold_after(40)
-        crew = [crawl.start(All) for _ in range(2)]
-        crew[0].until(lambda: len(site.log) > 40)
-        # A worker that only just starts is refused while its Redis is away.
-        crew[1].until_logged("This is worker")
-        sentinel.kill_master()
-        site.release()
-        for worker in crew:
-            worker.until_finished()
-        assert lines(crawl.items()) == lines({"page": n} for n in range(150))
+    site.hold_after(40)
+    crew = [crawl.start(All) for _ in range(2)]
+    crew[0].until(lambda: len(site.log) > 40)
+    # A worker that only just starts is refused while its Redis is away.
+    crew[1].until_logged("This is worker")
+    sentinel.kill_master()
+    site.release()
+    for worker in crew:
+        worker.until_finished()
+    assert lines(crawl.items()) == lines({"page": n} for n in range(150))
 
 
 def test_the_url_of_a_service() -> None:

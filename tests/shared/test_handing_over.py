@@ -9,23 +9,15 @@ import pytest
 from spiders.workers import HOSTS, All, Timed
 from support.crawl import Crawl
 from support.judge import lines
-from support.site import Pages, graph
+from support.site import graph
 
 SIZE = 42
 ALL = lines({"page": number} for number in range(SIZE))
 SLOW = 600
 """Seconds; no test waits for so long."""
 
-
-@pytest.fixture
-def pages() -> Pages:
-    return graph(SIZE)
-
-
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings["RANDOMIZE_DOWNLOAD_DELAY"] = False
-    return crawl
+PAGES = graph(SIZE)
+SETTINGS = {"RANDOMIZE_DOWNLOAD_DELAY": False}
 
 
 @pytest.mark.slow

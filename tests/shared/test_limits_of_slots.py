@@ -9,24 +9,22 @@ import pytest
 from spiders.workers import HOSTS, All
 from support.crawl import Crawl
 from support.redis_server import RedisServer
-from support.site import Pages, links
+from support.site import links
 
-PAGES = "BLOOMDUPE_MAX_PAGES_PER_SLOT"
+BUDGET = "BLOOMDUPE_MAX_PAGES_PER_SLOT"
 SIZE = 100
 MOST = 5
 
 
-@pytest.fixture
-def pages() -> Pages:
-    every = links(*(f"/{number}" for number in range(SIZE)))
-    return {f"/{number}": every for number in range(SIZE)}
+EVERY = links(*(f"/{number}" for number in range(SIZE)))
+PAGES = {f"/{number}": EVERY for number in range(SIZE)}
 
 
 @pytest.mark.slow
 def test_no_slot_has_more_pages_on_all_workers_together(
     crawl: Crawl, redis: RedisServer
 ) -> None:
-    limit: dict[str, Any] = {PAGES: MOST, "CONCURRENT_REQUESTS": 4}
+    limit: dict[str, Any] = {BUDGET: MOST, "CONCURRENT_REQUESTS": 4}
     crawl.site.hold_after(10)
     one, two, three = (crawl.start(All, **limit) for _ in range(3))
     crawl.site.until_requested(11)
@@ -40,4 +38,4 @@ def test_no_slot_has_more_pages_on_all_workers_together(
     ) | {0: MOST - 1}  # a link to the first page is a page of slot 0, too
     # One of them may come too late for any page.
     assert sum(run.stats.get("bloomdupe/dropped_page_limit", 0) for run in runs) > 0
-    assert f"has reached {PAGES} = {MOST}" in runs[0].log + runs[1].log
+    assert f"has reached {BUDGET} = {MOST}" in runs[0].log + runs[1].log

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 
 import pytest
-from spiders.feeds import Articles, Shop, stop_in_a_delivery
+from spiders.feeds import Articles, Shop
 from support.crawl import Crawl
-from support.shop import ITEMS, PAGES, items_in, read
-from support.site import Pages
+from support.shop import ITEMS, mails, read
+from support.shop import PAGES as SHOP
 
 from bloomdupe.moving.collecting import RECORD
 
@@ -18,21 +17,17 @@ pytestmark = pytest.mark.slow
 
 JSON = {"format": "json"}
 SUMS = {"format": "sums"}
-KILLED = -signal.SIGKILL
 
-
-@pytest.fixture
-def pages() -> Pages:
-    return PAGES
+PAGES = SHOP
+SETTINGS = {
+    "FEED_EXPORTERS": {"sums": "spiders.feeds.Sums"},
+    "FEED_STORAGES": {"mail": "spiders.feeds.Mailbox"},
+}
 
 
 @pytest.fixture
 def crawl(crawl: Crawl) -> Crawl:
     crawl.starts = ("/",)
-    crawl.settings |= {
-        "FEED_EXPORTERS": {"sums": "spiders.feeds.Sums"},
-        "FEED_STORAGES": {"mail": "spiders.feeds.Mailbox"},
-    }
     return crawl
 
 
@@ -42,10 +37,6 @@ def place(tmp_path: Path) -> Path:
     place = tmp_path / "served"
     place.mkdir()
     return place
-
-
-def mails(place: Path, kind: str = "json") -> list[object]:
-    return [items_in(mail.read_bytes(), kind) for mail in place.iterdir()]
 
 
 # Deliveries
@@ -63,18 +54,6 @@ def test_a_storage_gets_the_whole_feed_when_the_crawl_has_ended(
     assert mails(place) == [ITEMS]
     crawl.collect()
     assert mails(place) == [ITEMS]
-
-
-@pytest.mark.parametrize("instant", ["not stored", "stored"])
-def test_a_local_file_gets_a_delivery_once_though_the_process_dies(
-    crawl: Crawl, instant: str
-) -> None:
-    crawl.settings["FEEDS"] = {"out/items.sums": SUMS}
-    crawl.finish(Articles)
-    crawl.collect(stop=f"here {instant}", before=stop_in_a_delivery, code=KILLED)
-    for _ in range(2):
-        crawl.collect()
-    assert read(crawl.folder / "out" / "items.sums") == ITEMS
 
 
 # The origin of the settings

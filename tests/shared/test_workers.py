@@ -18,14 +18,17 @@ from spiders.workers import (
 from support.crawl import Crawl
 from support.engines import Redis
 from support.redis_server import RedisServer
+from support.site import graph
 
 from bloomdupe.frontier.held_frontier import CONTROL
 from bloomdupe.frontier.sent_request import partition_of
 
 pytestmark = pytest.mark.slow
 
+PAGES = graph(150)
 REFUSED: list[tuple[type[Spider], str, str]] = [
     (All, "JOBDIR=job", "JOBDIR and BLOOMDUPE_REDIS_URL are both set"),
+    (All, "BLOOMDUPE_FILTER_MEMORY=3000000", "MEMORY = 3000000 does not work with"),
     (All, "BLOOMDUPE_EXACT=1", "BLOOMDUPE_EXACT: .* was made with exact = "),
     (InTwoSteps, "LOG_ENABLED=1", "was made with spider = 'all'"),
     (All, "BLOOMDUPE_REDIS_URL=redis://localhost:1/0#a", "no Redis answers there"),

@@ -6,6 +6,7 @@ from typing import Any
 
 from scrapy import Request, Spider
 from support.stops import pause
+from support.waiting import DEADLINE
 
 from bloomdupe.crawl.engines import committing
 
@@ -70,6 +71,6 @@ class Remembers(Spider):
             yield request
 
 
-def patient(seconds: float) -> None:
-    """Let each checkpoint wait for so long until no callback is at work."""
-    committing.LONGEST_WAIT, committing.SKIPPED = seconds, 0
+def be_patient() -> None:
+    """Let each checkpoint wait until no callback is at work."""
+    committing.LONGEST_WAIT, committing.SKIPPED = DEADLINE, 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from typing import Any
 
 from scrapy import Spider
@@ -22,9 +21,9 @@ class Count(Spider):
         while self.ending:
             await pause(0.01)
         path = response.url.rpartition("/")[2]
-        self.state.setdefault("seen", {"of": set(), "when": datetime.date(2026, 1, 2)})
-        self.state["seen"]["of"].add(path)
-        name = f"{len(self.state['seen']['of'])} seen"
+        seen = self.state.setdefault("seen", set())
+        seen.add(path)
+        name = f"{len(seen)} seen"
         self.ending = wanted(name)
         yield {"path": path}
         await moment(self, name)
@@ -32,9 +31,7 @@ class Count(Spider):
             yield response.follow(href)
 
     def closed(self, reason: str) -> None:
-        seen = self.state.get("seen", {"of": (), "when": None})
-        self.crawler.stats.set_value("seen", sorted(seen["of"]))
-        self.crawler.stats.set_value("when", str(seen["when"]))
+        self.crawler.stats.set_value("seen", sorted(self.state.get("seen", ())))
 
 
 class Told(Count):

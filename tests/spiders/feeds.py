@@ -18,7 +18,6 @@ from scrapy.extensions.feedexport import (
 from support.counters import PerRun
 from support.stops import moment, stop_at
 
-from bloomdupe.feeds.appended_feed import AppendedFeed
 from bloomdupe.feeds.delivery import Target
 from bloomdupe.feeds.stored_feeds import Delivered
 
@@ -38,15 +37,13 @@ class Shop(Spider):
     """Three items a page; can be stopped in its third page."""
 
     name = "shop"
-    many = 3
-    """Items of the page ``c``."""
     begun = PerRun(0)
 
     async def parse(self, response: Any) -> Any:
         self.begun += 1
         third = self.begun == 3
         path = urlsplit(response.url).path[1:]
-        for number in range(self.many if path == "c" else 3):
+        for number in range(3):
             yield self.item(path, number)
         if third:
             await moment(self, "third page")
@@ -105,6 +102,19 @@ class ByCategory(Articles):
         return self.settings["CATEGORY"]
 
 
+class Uneven(Shop):
+    """A page has an item with two fields, another kind of item, and items with more."""
+
+    name = "uneven"
+
+    async def parse(self, response: Any) -> Any:
+        path = urlsplit(response.url).path[1:]
+        yield {"path": path, "number": 0}
+        yield Special(path)
+        async for output in super().parse(response):
+            yield output
+
+
 class NotForJson(Shop):
     name = "not_for_json"
 
@@ -119,22 +129,8 @@ class Unstorable(Shop):
         return {"x": object()}
 
 
-class Uneven(Shop):
-    """A page has an item with two fields, another kind of item, and items with more."""
-
-    name = "uneven"
-
-    async def parse(self, response: Any) -> Any:
-        path = urlsplit(response.url).path[1:]
-        yield {"path": path, "number": 0}
-        yield Special(path)
-        async for output in super().parse(response):
-            yield output
-
-
 class Empty(Shop):
     name = "empty"
-    many = 0
 
     def item(self, path: str, number: int) -> Any:
         return None
@@ -209,23 +205,20 @@ def stop_while_s3_reads() -> None:
 
 
 def stop_in_a_delivery() -> None:
-    """Allow a stop at each step of a delivery, and before a file is appended to."""
+    """Allow a stop after each step of the delivery of a local file."""
 
-    def watch(owner: Any, method: str, before: str, after: str) -> None:
+    def watch(owner: Any, method: str, name: str) -> None:
         call = getattr(owner, method)
 
         def watched(*arguments: Any) -> Any:
-            stop_at(before)
             result = call(*arguments)
-            stop_at(after)
+            stop_at(name)
             return result
 
         setattr(owner, method, watched)
 
-    watch(FeedSlot, "start_exporting", "begun", "opened")
-    watch(FeedSlot, "finish_exporting", "all items", "exported")
-    watch(Target, "prepare", "unsynced", "synced")
-    for storage in (Target, S3FeedStorage):
-        watch(storage, "store", "not stored", "stored")
-    watch(Delivered, "put", "not recorded", "recorded")
-    watch(AppendedFeed, "append", "committed", "appended")
+    watch(FeedSlot, "start_exporting", "opened")
+    watch(FeedSlot, "finish_exporting", "exported")
+    watch(Target, "prepare", "synced")
+    watch(Delivered, "put", "recorded")
+    watch(Target, "store", "stored")

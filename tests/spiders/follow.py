@@ -48,16 +48,6 @@ class Unstorable(Follow):
             yield request.replace(meta={"value": value})
 
 
-class Filtered(Follow):
-    """Its start requests meet the filter."""
-
-    name = "filtered"
-
-    async def start(self) -> AsyncIterator[Any]:
-        for url in self.start_urls:
-            yield Request(url)
-
-
 class Rounds(PutsOut):
     """Follows links; has an item for each page, and one for ``start()``."""
 

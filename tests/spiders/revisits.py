@@ -6,8 +6,6 @@ from typing import Any
 
 import scrapy
 from scrapy import FormRequest, Request
-from scrapy.linkextractors import LinkExtractor
-from scrapy.spiders import CrawlSpider, Rule
 
 from bloomdupe import new_links
 
@@ -31,17 +29,6 @@ class Pages(scrapy.Spider):
     @property
     def base(self) -> Any:
         return self.start_urls[0].rstrip("/")
-
-
-class Rules(CrawlSpider):
-    name = "rules"
-    rules = [Rule(LinkExtractor(), callback="page", errback="failed", follow=True)]
-
-    def page(self, response: Any) -> Any:
-        yield {"page": response.url, "text": response.text}
-
-    def failed(self, failure: Any) -> Any:
-        self.crawler.stats.inc_value("failed")
 
 
 class Chosen(scrapy.Spider):

@@ -12,7 +12,7 @@ from support.components import OfCrawler
 
 import bloomdupe.crawl.progress.watch
 from bloomdupe.store.files import lock_owner
-from spiders.follow import AtOnce, Follow
+from spiders.follow import Follow, PutsOut
 
 
 def sample_often() -> None:
@@ -39,23 +39,16 @@ class Command(logging.Handler):
         raise NotConfigured
 
 
-class Closes(AtOnce):
-    """Yields an item and half of its links, closes the crawl, and yields the rest."""
+class Closes(PutsOut):
+    """Closes the crawl after an item, if ``CLOSE`` is set."""
 
     name = "closes"
 
     def parse(self, response: Any) -> Any:
-        page = response.url.removeprefix(self.start_urls[0].rstrip("/"))
-        links = response.css("a::attr(href)").getall()
-        yield {"page": f"{page} 0"}
-        for href in links[::2]:
-            yield response.follow(href)
-        yield {"page": f"{page} 1"}
-        if self.settings["CLOSE"]:
-            raise CloseSpider("enough")
-        for href in links[1::2]:
-            yield response.follow(href)
-        yield {"page": f"{page} 2"}
+        for output in super().parse(response):
+            yield output
+            if self.settings["CLOSE"]:
+                raise CloseSpider("enough")
 
 
 class Forgetful(Follow):

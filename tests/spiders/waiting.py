@@ -81,13 +81,12 @@ class Bad(Later):
 
 
 class Idle(Later, Listens):
-    """Says when it is idle; feeds itself then."""
+    """Feeds itself when it is idle."""
 
     name = "idle"
     fed = PerRun(False)
 
     def spider_idle(self) -> None:
-        self.crawler.stats.inc_value("idle")
         if not self.fed:
             self.fed = True
             request = Request(self.start_urls[0] + "fed", self.page, meta={"x": 1})

@@ -9,6 +9,7 @@ import json
 import re
 import signal
 import sys
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -269,6 +270,16 @@ class Crawl:
         """How many pages are done, as of the last checkpoint on disk."""
         return self.engine.done(self.folder)
 
+    def contents(self) -> dict[str, bytes]:
+        """Return what is in the files of the runs, without locks and scripts."""
+        return {
+            str(file.relative_to(self.folder)): file.read_bytes()
+            for file in self.folder.rglob("*")
+            if file.is_file()
+            and file.suffix not in (".py", ".cfg", ".pyc")
+            and file.name not in ("lock.mdb", "owner.lock", "clean.json")
+        }
+
     def items(self) -> list[Any]:
         """Return the items that all runs have put out; they need ``FEEDS``."""
         return self.engine.items(self.folder)
@@ -389,9 +400,10 @@ def _call_of(before: Before) -> tuple[str, list[Any]]:
 
 
 @pytest.fixture
-def pages() -> Pages:
-    """Return the pages of ``site``; a test module may have its own."""
-    return PAGES
+def pages(request: pytest.FixtureRequest) -> Pages:
+    """Return the pages of ``site``: ``PAGES`` of the test module, if it has its own."""
+    found: Pages = copy(getattr(request.module, "PAGES", PAGES))  # a test may change it
+    return found
 
 
 @pytest.fixture
@@ -405,14 +417,12 @@ def site(pages: Pages) -> Iterator[Site]:
 def crawl(
     request: pytest.FixtureRequest, tmp_path: Path, site: Site
 ) -> Iterator[Crawl]:
-    """Yield a crawl of ``site`` on disk; on each engine if the test uses ``engine``."""
+    """Yield a crawl of ``site`` on disk; on each engine if the test uses ``engine``.
+
+    All runs have the ``SETTINGS`` of the test module.
+    """
     both = "engine" in request.fixturenames
     engine = request.getfixturevalue("engine") if both else DISK
-    with Crawl(tmp_path, site, engine) as crawl:
+    settings = deepcopy(getattr(request.module, "SETTINGS", {}))
+    with Crawl(tmp_path, site, engine, **settings) as crawl:
         yield crawl
-
-
-@pytest.fixture
-def feed(crawl: Crawl) -> None:
-    """Let all runs put out their items where ``Crawl.items()`` finds them."""
-    crawl.settings["FEEDS"] = FEEDS

@@ -28,8 +28,8 @@ PAGES: dict[str, Page] = {
 """Nothing links to ``/new``."""
 
 
-def items_of(path: str, count: int = 3) -> Items:
-    return [(path, number) for number in range(count)]
+def items_of(path: str) -> Items:
+    return [(path, number) for number in range(3)]
 
 
 FOUND = sorted(PAGES.keys() - {"/new"})
@@ -87,6 +87,11 @@ def read(*files: Path) -> Items:
     return sorted(
         item for f in files for item in items_in(f.read_bytes(), f.suffix[1:])
     )
+
+
+def mails(box: Path, kind: str = "json") -> list[Items]:
+    """Return path and number of the items in each file of a mailbox."""
+    return [items_in(mail.read_bytes(), kind) for mail in box.iterdir()]
 
 
 def feeds(kinds: Iterable[str] = ("jsonl", "csv"), **options: Any) -> dict[str, Any]:
