@@ -19,7 +19,7 @@ from scrapy import Request, Spider
 from support.jobs import idle_crawler
 from typing_extensions import Self
 
-from bloomdupe.crawl.engines.checkpoint import Checkpoint, record_of
+from bloomdupe.crawl.engines.checkpoint import Checkpoint
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.in_flight.outcomes import Outcomes
 from bloomdupe.crawl.in_flight.registry import InFlightRegistry
@@ -82,16 +82,14 @@ class Job:
         self._outcomes = Outcomes(store)
         self._registry = InFlightRegistry()
         self._registry.engine = Ends(frontier, self._outcomes)
-        record = record_of(frontier)
+        self._checkpoint = Checkpoint(crawler(), frontier, self._outcomes)
         self._feeds = FeedExporter(crawler())
         stack.callback(self._feeds.release)
         if not self.world.feeds:
             self._feeds.feeds.clear()
-        left = StoredFeeds(record, store, resumed=True)
+        self._checkpoint.feeds = self._feeds
+        left = StoredFeeds(self._checkpoint.record, store, resumed=True)
         self._feeds.restore(left)
-        self._checkpoint = Checkpoint(
-            crawler(), frontier, self._outcomes, record, self._feeds
-        )
 
     def __enter__(self) -> Self:
         return self

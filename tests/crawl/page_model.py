@@ -23,7 +23,7 @@ from support.jobs import SPIDER, idle_crawler
 
 from bloomdupe import BloomFilter
 from bloomdupe.crawl.acceptance import Acceptance
-from bloomdupe.crawl.engines.checkpoint import Checkpoint, record_of
+from bloomdupe.crawl.engines.checkpoint import Checkpoint
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.in_flight.outcomes import Outcomes
@@ -225,12 +225,9 @@ class Engine(CrawlEngine):
         self.run = Run(notes, pending=len(self), again=False, stays=False)
         self.starting = Starting(session, self.run, self.knows)
         self.outcomes = Outcomes(store)
-        record = record_of(self.frontier)
-        feeds: Any = _Feeds(record.get("items", {}))
-        self.checkpoint = Checkpoint(
-            _crawler(), self.frontier, self.outcomes, record, feeds
-        )
-        self.feeds = feeds
+        self.checkpoint = Checkpoint(_crawler(), self.frontier, self.outcomes)
+        feeds: Any = _Feeds(self.checkpoint.record.get("items", {}))
+        self.feeds = self.checkpoint.feeds = feeds
 
     def _with_visit(self, sent: SentRequest, parent: InFlightRequest) -> SentRequest:
         del parent

@@ -32,44 +32,32 @@ if TYPE_CHECKING:
 RECORD = "crawl"
 
 
-def record_of(frontier: Frontier) -> dict[str, Any]:
-    """Return the record ``crawl`` of the store, a JSON object.
-
-    ``totals``       :class:`bloomdupe.crawl.progress.history.Totals`
-    ``feeds``        and what belongs to them: see :class:`bloomdupe.feeds.stored_feeds.
-                     StoredFeeds`
-    """
-    if frontier.store is None:
-        return {}
-    with frontier.store.snapshot() as snapshot:
-        return snapshot.record(RECORD) or {}
-
-
 class Checkpoint:
     """Makes acknowledged requests durable, with everything that belongs to them.
 
     Each of the ``participants`` *prepares* its part without changing itself, *writes*
     it into the transaction, and updates itself once it is durable (*done*). So if a
-    step raises, the last checkpoint is still valid, and no data was consumed. A crawl
-    in memory has no feeds here.
+    step raises, the last checkpoint is still valid, and no data was consumed.
+
+    The record ``crawl`` of the store is a JSON object:
+
+    ``totals``       :class:`bloomdupe.crawl.progress.history.Totals`
+    ``feeds``        and what belongs to them: see :class:`bloomdupe.feeds.stored_feeds.
+                     StoredFeeds`
     """
 
     def __init__(
-        self,
-        crawler: Crawler,
-        frontier: Frontier,
-        outcomes: Outcomes,
-        record: dict[str, Any],
-        feeds: FeedExporter | None,
+        self, crawler: Crawler, frontier: Frontier, outcomes: Outcomes
     ) -> None:
         self._crawler = crawler
         self._frontier = frontier
         self._outcomes = outcomes
-        self._record = record
-        self._feeds = feeds
+        self.feeds: FeedExporter | None = None
+        """None: the crawl is in memory."""
         self.participants: list[Participant] = []
         """Besides feeds and frontier, in the order in which they prepare."""
-        self.totals = Totals.of(record.get("totals", {}))
+        self.totals = Totals()
+        self.read_again()
         self._counted = monotonic(), self._dropped
         """Up to when these totals count, and up to how many duplicates of this run."""
 
@@ -101,17 +89,19 @@ class Checkpoint:
     @property
     def outputs(self) -> list[str]:
         """URIs of the feeds, without passwords."""
-        return [feed["uri"] for feed in self._record.get("feeds", {}).values()]
+        return [feed["uri"] for feed in self.record.get("feeds", {}).values()]
 
-    def read_again(self) -> dict[str, Any]:
+    def read_again(self) -> None:
         """Go on with the record of the last commit, maybe of another partition.
 
-        What has come since counts there. Returns the record.
+        What has come since counts there.
         """
-        self._record = record_of(self._frontier)
-        found = Totals.of(self._record.get("totals", {}))
-        self.totals = replace(found, runs=max(self.totals.runs, 1))
-        return self._record
+        self.record: dict[str, Any] = {}
+        if self._frontier.store is not None:
+            with self._frontier.store.snapshot() as snapshot:
+                self.record = snapshot.record(RECORD) or {}
+        found = Totals.of(self.record.get("totals", {}))
+        self.totals = replace(found, runs=max(found.runs, self.totals.runs))
 
     def begin_run(self) -> None:
         """Count this run, which has work to do."""
@@ -129,7 +119,7 @@ class Checkpoint:
         """
         if not first:
             self._send_signal()
-        feeds = self._feeds
+        feeds = self.feeds
         lines = Part() if feeds is None else feeds.prepare(self._outcomes.lines())
         commit = self._frontier.begin(self._parts_with(lines))
         yield commit.send
@@ -151,7 +141,7 @@ class Checkpoint:
             record |= part.entries
 
         def done() -> None:
-            self._record = record
+            self.record = record
 
         return Part(changes={META: meta_records({RECORD: record})}, done=done)
 

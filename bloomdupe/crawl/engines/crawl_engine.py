@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.added_requests import AddedRequests, add_request
 from bloomdupe.crawl.ending import Status
-from bloomdupe.crawl.engines.checkpoint import Checkpoint, record_of
+from bloomdupe.crawl.engines.checkpoint import Checkpoint
 from bloomdupe.crawl.engines.committing import LONGEST_SILENCE, POLL, Committing
 from bloomdupe.crawl.in_flight.outcomes import Outcome, Outcomes
 from bloomdupe.crawl.in_flight.registry import stands_alone
@@ -153,8 +153,9 @@ class CrawlEngine:
     def _restore(self) -> None:
         """Restore the state of the last checkpoint."""
         session, frontier, run = self.session, self.frontier, self.run
-        record = record_of(frontier)
-        self.feeds = self._open_feeds(record)
+        self.checkpoint = Checkpoint(self._crawler, frontier, self.outcomes)
+        record = self.checkpoint.record
+        self.feeds = self.checkpoint.feeds = self._open_feeds(record)
         self.memory = None
         if self.feeds is not None:
             self.memory = SpiderMemory(
@@ -165,9 +166,6 @@ class CrawlEngine:
                 places=self.feeds.parameters,
                 leads=lambda: self.frontier.leads,
             )
-        self.checkpoint = Checkpoint(
-            self._crawler, frontier, self.outcomes, record, self.feeds
-        )
         self.revisits = Revisits(self)
         # What other workers, or an earlier run, have learned of servers.
         known = run.resumed or self.settings.is_shared
@@ -567,8 +565,8 @@ class CrawlEngine:
     def _read_record(self) -> None:
         """Go on with the record of the last commit, maybe of another partition."""
         self.run.read_again(self.frontier.seen.notes)
-        record = self.checkpoint.read_again()
-        self.failures.left = record.get("failures_left", 0)
+        self.checkpoint.read_again()
+        self.failures.left = self.checkpoint.record.get("failures_left", 0)
         self.starting.restart()
 
     def _is_known(self, accepted: Accepted) -> bool:
