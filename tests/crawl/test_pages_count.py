@@ -255,8 +255,10 @@ def test_after_a_refused_commit_the_counts_are_those_of_the_record(
 ) -> None:
     """It may be that of another partition, which counts its own."""
     engine.failures.left = 5
+    engine.checkpoint.begin_run()
     engine.read_again()
     assert engine.failures.left == 0
+    assert engine.checkpoint.totals.runs == 1, "the run goes on"
 
 
 def test_a_page_that_is_left_drops_the_requests_that_wait_for_it(

@@ -43,10 +43,8 @@ class Committing:
             lambda: engine.session.processing.busy,
             lambda: engine.memory is not None and not engine.memory.is_empty,
         )
-        store = engine.frontier.store
-        self._durable = store is not None
         self._thread: Background | None = None
-        if store is not None and store.remote:
+        if engine.settings.is_shared:
             self._thread = Background("bloomdupe", self._failed)
         self._tick = Timer(self._on_tick)
         self._closed = False
@@ -78,10 +76,10 @@ class Committing:
             self._tick.set(0)
         elif not self.is_out:
             return
-        self.backpressure = self._durable
+        self.backpressure = self._engine.durable
 
     def _on_tick(self) -> None:
-        if self.backpressure or not self._durable:
+        if self.backpressure or not self._engine.durable:
             self.quiet.end()
         elif self.quiet.waits():
             self._tick.set(POLL)
