@@ -134,13 +134,14 @@ class BloomDupeFilter(BaseDupeFilter):
         """Checkpoint and release the store; set the filter's stats."""
         filter_ = self._filter
         if filter_ is not None:
+            info = filter_.info()
             for name, value in {
-                "seen": len(filter_),
+                "seen": info.keys,
                 "layers": filter_.layer_count,
                 "memory_bytes": filter_.memory_bytes,
-                "disk_bytes": filter_.disk_bytes,
-                "current_fpp": filter_.current_fpp(),
-                "expected_loss": filter_.expected_loss(),
+                "disk_bytes": info.disk_bytes,
+                "current_fpp": info.current_fpp,
+                "expected_loss": info.expected_loss,
             }.items():
                 self._stats.set_value(f"bloomdupe/{name}", value)
             if not self._shared:

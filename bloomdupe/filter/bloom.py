@@ -9,14 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from bloomdupe.errors import StoreError
-from bloomdupe.filter import hashing, sizing
-from bloomdupe.filter.contents import (
-    RECORD,
-    Contents,
-    FilterInfo,
-    empty_record,
-    rate_of,
-)
+from bloomdupe.filter import hashing
+from bloomdupe.filter.contents import RECORD, Contents, FilterInfo, empty_record
 from bloomdupe.filter.parameters import (
     DEFAULT_FPP,
     SHARE,
@@ -188,18 +182,15 @@ class BloomFilter(Contents):
         """
         # The hot path. A new key costs two hashes, one list of k small numbers, a
         # look at the first position (where most new keys fail), one write of all
-        # of them, and one list append. It calls no function of ours unless k > 8.
+        # of them, and one list append. It calls no function of ours up to k = 16.
         if type(key) is not bytes:
             key = hashing.as_bytes(key)
         first = _digest(self.key + key)
         hashed = _block_hash(first)
-        # Locals first: CPython cannot specialize `self._head(first)`.
-        head = self._head
-        tail = self._tail
-        if tail is None:
-            where = [*head(first)]
-        else:
-            where = [*head(first), *tail(_digest(first))]
+        # Locals first: CPython cannot specialize `self._unpack(first)`.
+        unpack = self._unpack
+        further = self._further
+        where = [*unpack(first + further(first))]
         number = hashed % self._block_count
         block = self._blocks[number]
         if block is None:
@@ -249,12 +240,9 @@ class BloomFilter(Contents):
             key = hashing.as_bytes(key)
         first = _digest(self.key + key)
         hashed = _block_hash(first)
-        head = self._head
-        tail = self._tail
-        if tail is None:
-            where = [*head(first)]
-        else:
-            where = [*head(first), *tail(_digest(first))]
+        unpack = self._unpack
+        further = self._further
+        where = [*unpack(first + further(first))]
         number = hashed % self._block_count
         block = self._blocks[number]
         if block is None:
@@ -343,22 +331,9 @@ class BloomFilter(Contents):
         return sum(layer.memory_bytes() for layer in self.layers)
 
     @property
-    def disk_bytes(self) -> int:
-        """Size of the store's data file; 0 in memory."""
-        return 0 if self.store is None else self.store.disk_bytes()
-
-    @property
     def keeps_blocks(self) -> bool:
         """Whether its newest layer keeps blocks in memory; see ``memory``."""
         return self.newest.keeps_blocks
-
-    def current_fpp(self) -> float:
-        """Return the rate calculated from the present number of keys."""
-        return rate_of(self.counts)
-
-    def expected_loss(self) -> float:
-        """Return how many new keys were called seen so far, by expectation."""
-        return 0.0 if self.exact else sizing.expected_loss(self.counts)
 
     def estimated_keys(self) -> float:
         """Return the number of keys estimated from the bits that are set."""
@@ -366,12 +341,13 @@ class BloomFilter(Contents):
 
     def info(self) -> FilterInfo:
         """Return the given, counted and calculated figures; no block is read."""
+        store = self.store
         return FilterInfo.of(
-            None if self.store is None else str(self.store.path),
+            None if store is None else str(store.path),
             self.parameters,
             [self.counts],
             exact_keys=self._record["exact"] + len(self._exact),
-            disk_bytes=self.disk_bytes,
+            disk_bytes=0 if store is None else store.disk_bytes(),
         )
 
     # Set algebra

@@ -13,7 +13,7 @@ from bloomdupe.errors import StoreError
 from bloomdupe.filter.hashing import DIGEST_BYTES, FIELDS
 from bloomdupe.filter.layer import Layer, Write, backlog_limit
 from bloomdupe.filter.parameters import Parameters
-from bloomdupe.filter.sizing import Geometry, expected_loss
+from bloomdupe.filter.sizing import Geometry, rate_and_loss
 from bloomdupe.printable import logger_of
 from bloomdupe.store.format import (
     BLOCKS,
@@ -216,8 +216,8 @@ class Contents:
         self._pending = newest.pending
         self._blocks = newest.blocks
         self._block_count = len(newest.blocks)
-        self._head = newest.head
-        self._tail = newest.tail
+        self._unpack = newest.unpack
+        self._further = newest.further
         self._load = newest.load
         # A checkpoint holds no more news than its sweep can follow.
         most = MAX_SWEEP * backlog_limit(newest.geometry) // self._ring
@@ -460,10 +460,13 @@ class FilterInfo:
         ``parts`` are the layers of each of them.
         """
         keys = [sum(number for _, number in part) for part in parts]
-        rates = [rate_of(part) for part in parts]
+        rates, losses = [], []
+        for part in parts:
+            rate, loss = rate_and_loss(part)
+            rates.append(rate)
+            losses.append(loss)
         # The next key goes to any of them, as the keys before did.
-        current = sum(map(mul, rates, keys)) / sum(keys) if any(keys[1:]) else rates[0]
-        loss = 0.0 if parameters.exact else sum(map(expected_loss, parts))
+        current = sum(map(mul, rates, keys)) / sum(keys) if any(keys) else 0.0
         return cls(
             path=path,
             capacity=parameters.capacity * len(parts),
@@ -471,7 +474,7 @@ class FilterInfo:
             exact=parameters.exact,
             keys=sum(keys),
             current_fpp=current,
-            expected_loss=loss,
+            expected_loss=0.0 if parameters.exact else sum(losses),
             exact_keys=exact_keys,
             disk_bytes=disk_bytes,
             layers=[
@@ -483,11 +486,6 @@ class FilterInfo:
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""
         return asdict(self)
-
-
-def rate_of(counts: Counts) -> float:
-    """Return the rate calculated from the present number of keys of each layer."""
-    return min(1.0, sum(shape.rate(keys) for shape, keys in counts))
 
 
 def info_of_records(

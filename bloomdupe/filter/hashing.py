@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
-from struct import Struct, unpack_from
+from struct import unpack_from
 from typing import TYPE_CHECKING
 
 from mmh3 import mmh3_32_uintdigest, mmh3_x64_128_digest
@@ -58,46 +58,28 @@ def as_bytes(key: object) -> bytes:
 
 
 @lru_cache
-def head_of_positions(hashes: int) -> Callable[[bytes], tuple[int, ...]]:
-    """Return the function that gives the first (up to eight) positions."""
-    count = min(hashes, FIELDS)
-    return Struct(f"<{count}H{2 * (FIELDS - count)}x").unpack
+def further_digests(hashes: int) -> Callable[[bytes], bytes]:
+    """Return the function that gives the digests after a digest, at least one.
 
-
-@lru_cache
-def tail_of_positions(
-    hashes: int,
-) -> Callable[[bytes], tuple[int, ...]] | None:
-    """Return the function that gives all further positions; None if k <= 8.
-
-    It takes the digest of the digest, so that up to k = 16 it is a C function.
+    The fields of all of them are the k positions, and fields that are not used. Up to
+    k = 16 it is a C function.
     """
-    if hashes <= FIELDS:
-        return None
-    count = hashes - FIELDS
-    rounds = -(-count // FIELDS)
-    unpack = Struct(f"<{count}H{2 * (rounds * FIELDS - count)}x").unpack
+    rounds = -(-hashes // FIELDS) - 1
+    if rounds <= 1:
+        return digest
 
-    if rounds == 1:
-        return unpack
-    return lambda second: unpack(chain(second, count))
+    def further(first: bytes) -> bytes:
+        digests = [first]
+        for _ in range(rounds):
+            digests.append(digest(digests[-1]))
+        return b"".join(digests[1:])
 
-
-def chain(first: bytes, hashes: int) -> bytes:
-    """Return digests, one after another; their fields are the k positions.
-
-    They are whole digests: fields past the k-th belong to positions that a layer with
-    more hashes would have.
-    """
-    digests = [first]
-    while len(digests) * FIELDS < hashes:
-        digests.append(digest(digests[-1]))
-    return b"".join(digests)
+    return further
 
 
 def positions(first: bytes, hashes: int) -> list[int]:
     """Return all k positions of a digest, each in ``range(65536)``."""
-    return [*unpack_from(f"<{hashes}H", chain(first, hashes))]
+    return [*unpack_from(f"<{hashes}H", first + further_digests(hashes)(first))]
 
 
 def exact_id(secret: bytes, key: bytes) -> bytes:

@@ -11,9 +11,8 @@ from bitarray import bitarray
 from bloomdupe.filter.hashing import (
     DIGEST_BYTES,
     block_hash,
-    head_of_positions,
+    further_digests,
     positions,
-    tail_of_positions,
 )
 from bloomdupe.filter.sizing import BLOCK_BITS, POSITIONS
 from bloomdupe.store.format import (
@@ -128,8 +127,8 @@ class Layer:
         """Keys added and durable."""
         self.pending: list[bytes] = []
         """Digests added since."""
-        self.head = head_of_positions(geometry.hashes)
-        self.tail = tail_of_positions(geometry.hashes)
+        self.unpack = Struct(f"<{geometry.hashes}H").unpack_from
+        self.further = further_digests(geometry.hashes)
         self._store = store
         self._news: dict[int, bytes] = {}
         # Checksum of each block that was read, as it stands on disk; 0: not there.
@@ -178,11 +177,8 @@ class Layer:
             ):
                 return new
         bits = bitarray(buffer=value[CHECKSUM_BYTES:], endian="little")
-        try:
-            found = bits[where].all()
-        except IndexError:  # a position past the end of the block, which is always set
-            found = bits[[one for one in where if one < BLOCK_BITS]].all()
-        return SEEN if found else new
+        inside = [position for position in where if position < BLOCK_BITS]
+        return SEEN if bits[inside].all() else new
 
     def block(self, number: int) -> bitarray:
         """Return a block to change, loading it when needed."""

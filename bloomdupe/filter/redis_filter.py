@@ -210,13 +210,13 @@ class RedisFilter:
 
     def _batch(self, keys: Sequence[bytes | str], hashes: int) -> bytes:
         """Return a record of each key: its block hash, 4 bytes, and its digests."""
-        secret = self.parameters.key
+        secret, further = self.parameters.key, hashing.further_digests(hashes)
         records = []
         for key in keys:
             text = key if type(key) is bytes else hashing.as_bytes(key)
             first = hashing.digest(secret + text)
             records.append(hashing.block_hash(first).to_bytes(4, "little"))
-            records.append(hashing.chain(first, hashes))
+            records += (first, further(first))
         return b"".join(records)
 
     def _opened(self, *, to_change: bool = False) -> Head:

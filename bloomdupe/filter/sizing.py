@@ -270,13 +270,13 @@ def layer_geometry(capacity: int, fpp: float, number: int) -> Geometry:
     return geometry(capacity * GROWTH_FACTOR**number, share, hashes)
 
 
-def expected_loss(layers: Sequence[tuple[Geometry, int]]) -> float:
-    """Expected number of new keys that were called seen so far.
+def rate_and_loss(layers: Sequence[tuple[Geometry, int]]) -> tuple[float, float]:
+    """Return the expected rate now, and how many new keys were called seen so far.
 
     ``layers`` lists each layer with the keys in it, oldest first.
     """
-    loss = older = 0.0
+    rate = loss = 0.0
     for shape, keys in layers:
-        loss += shape.lost(keys, older)
-        older += shape.rate(keys)
-    return loss
+        loss += shape.lost(keys, rate)
+        rate += shape.rate(keys)
+    return min(1.0, rate), loss

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 from bloomdupe.errors import NotOwnerError
 from bloomdupe.filter.bloom import BloomFilter
+from bloomdupe.filter.contents import FilterInfo
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.sent_request import PARTITIONS
 from bloomdupe.store.redis.crawl_reader import Claims, Counts
@@ -281,7 +281,6 @@ class HeldFilter:
     """What is known of the filters of all partitions that are here."""
 
     keeps_blocks = True
-    disk_bytes = 0
 
     def __init__(self, frontier: HeldFrontier, parameters: Parameters) -> None:
         self._frontier = frontier
@@ -307,13 +306,10 @@ class HeldFilter:
         """The largest number of layers of a filter."""
         return max((one.layer_count for one in self._filters), default=1)
 
-    def current_fpp(self) -> float:
-        """Return the largest false-positive probability of them."""
-        return max((one.current_fpp() for one in self._filters), default=0.0)
-
-    def expected_loss(self) -> float:
-        """Return the number of URLs that they have dropped, as is to be expected."""
-        return math.fsum(one.expected_loss() for one in self._filters)
+    def info(self) -> FilterInfo:
+        """Return the figures of all of them."""
+        counts = [one.counts for one in self._filters]
+        return FilterInfo.of(None, self.parameters, counts)
 
     @property
     def memory_bytes(self) -> int:

@@ -89,7 +89,7 @@ def test_the_promise_holds_up_to_capacity_and_past_it(times: int, fpp: float) ->
     seen.update(keys(13_000 * times))
     measured, error = rate(seen, keys(40_000, "out"))
     assert measured <= fpp + 3 * error
-    assert measured == pytest.approx(seen.current_fpp(), abs=4 * error)
+    assert measured == pytest.approx(seen.info().current_fpp, abs=4 * error)
 
 
 def test_growth_is_logged_once_a_layer(caplog: pytest.LogCaptureFixture) -> None:

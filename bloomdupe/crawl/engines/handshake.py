@@ -59,7 +59,9 @@ async def join(session: Session, job: CrawlJob) -> HeldFrontier:
             owner,
             settings.redis_lease,
             partial(_open_filter, job, identity),
-            parameters=Parameters.checked(settings.capacity, settings.fpp),
+            parameters=Parameters.checked(
+                settings.capacity, settings.fpp, exact=settings.exact.all
+            ),
             **session.frontier_options,
         )
         logger.info(

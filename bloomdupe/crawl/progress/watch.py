@@ -133,7 +133,7 @@ class Watch:
     def _point(self, how: str) -> Point:
         """Return a point for the present moment."""
         frontier = self._frontier
-        seen, store = frontier.seen, frontier.store
+        seen, store = frontier.seen.info(), frontier.store
         totals = self._counts.totals
         return Point(
             time=round(time.time(), 3),
@@ -142,15 +142,15 @@ class Watch:
             pages=totals.pages,
             items=totals.items,
             duplicates=self._counts.duplicates,
-            seen=len(seen),
+            seen=seen.keys,
             pending=frontier.pending,
             in_flight=frontier.unacked,
             slots=frontier.slot_count,
             failed=len(self._failures),
-            fpp=seen.current_fpp(),
-            loss=seen.expected_loss(),
+            fpp=seen.current_fpp,
+            loss=seen.expected_loss,
             checkpoint=round(self._longest_since, 4),
-            disk=0 if store is None else store.disk_bytes(),
+            disk=seen.disk_bytes,
             free=0 if store is None else store.free_bytes(),
             memory=process_memory(),
             delayed=frontier.waiting,
