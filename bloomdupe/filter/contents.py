@@ -6,7 +6,7 @@ from collections import deque
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from itertools import chain, starmap, takewhile, zip_longest
-from operator import eq, mul
+from operator import eq
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import StoreError
@@ -460,21 +460,17 @@ class FilterInfo:
         ``parts`` are the layers of each of them.
         """
         keys = [sum(number for _, number in part) for part in parts]
-        rates, losses = [], []
-        for part in parts:
-            rate, loss = rate_and_loss(part)
-            rates.append(rate)
-            losses.append(loss)
+        figures = [rate_and_loss(part) for part in parts]
         # The next key goes to any of them, as the keys before did.
-        current = sum(map(mul, rates, keys)) / sum(keys) if any(keys) else 0.0
+        current = sum(rate * n for (rate, _), n in zip(figures, keys, strict=True))
         return cls(
             path=path,
             capacity=parameters.capacity * len(parts),
             fpp=parameters.fpp,
             exact=parameters.exact,
             keys=sum(keys),
-            current_fpp=current,
-            expected_loss=0.0 if parameters.exact else sum(losses),
+            current_fpp=current / max(1, sum(keys)),
+            expected_loss=0.0 if parameters.exact else sum(one for _, one in figures),
             exact_keys=exact_keys,
             disk_bytes=disk_bytes,
             layers=[

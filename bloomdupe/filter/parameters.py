@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe._version import __version__
@@ -63,7 +63,7 @@ class Parameters:
     """p: false-positive probability of the whole filter."""
     exact: bool
     """Whether all keys are exact."""
-    key: bytes
+    key: bytes = field(repr=False)
     """Secret mixed into every hash."""
 
     @classmethod
@@ -109,18 +109,9 @@ class Parameters:
         """Raise :class:`IncompatibleFilterError` unless both are equal."""
         if self != others:
             raise IncompatibleFilterError(
-                f"the filters differ: {self._described} and {others._described}; make"
-                " both with the same parameters and the same `key`"
+                f"the filters differ: {self} and {others}; make both with the same"
+                " parameters and the same `key`"
             )
-
-    @property
-    def _described(self) -> str:
-        # A hash of the key distinguishes keys without giving them away.
-        mark = hashing.digest(self.key)[:4].hex()
-        return (
-            f"capacity {self.capacity:,}, fpp {self.fpp:g}, exact {self.exact},"
-            f" key #{mark}"
-        )
 
     # In the header of a store
 

@@ -147,7 +147,7 @@ def test_union_of_different_filters_is_refused(seen: BloomFilter) -> None:
     other = BloomFilter(1000, 1e-4, key=KEY)
     assert not seen.is_compatible(other)
     assert seen != other
-    with pytest.raises(IncompatibleFilterError, match="filters differ: cap"):
+    with pytest.raises(IncompatibleFilterError, match="filters differ: Parameters"):
         seen |= other
 
 
