@@ -73,7 +73,7 @@ class Frontier:
         self._order = order
         self._clock = clock
         self._wall = wall
-        self._of_all = downloader, longest_backoff
+        self._of_all = wall, downloader, longest_backoff
         self._rotation = Rotation(wait)
         self.load: Load | None = None
         """Reads on another thread, and hands over the result; None: it does not take

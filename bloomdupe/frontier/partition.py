@@ -11,7 +11,7 @@ from bloomdupe.store.format import DELAYED, META, QUEUE, meta_records, request_k
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.slot_queue import Entry, SlotQueue
@@ -46,18 +46,21 @@ class Partition:
 
     ``sequence``  requests numbered so far
     ``numbered``  slots numbered so far
+    ``clock``     Unix time of the checkpoint
     """
 
     def __init__(
         self,
         seen: BloomFilter,
         everyone: Sequence[Partition],
+        wall: Callable[[], float],
         downloader: Downloader | None,
         longest_backoff: float,
     ) -> None:
         self.seen = seen
         self.store = seen.share_store()
         self._everyone = everyone
+        self._wall = wall
         self.slots = Slots(self, downloader, longest_backoff)
         """The slots with requests that are pending or in flight, and their states."""
         self.is_leaving = False
@@ -92,7 +95,8 @@ class Partition:
         with store.snapshot() as snapshot:
             record = snapshot.record(RECORD) or {}
             self.sequence = record.get("sequence", 0)
-            self.slots.restore(snapshot, record.get("numbered", 0))
+            numbered, clock = record.get("numbered", 0), record.get("clock", 0.0)
+            self.slots.restore(snapshot, numbered, clock)
             stored, delayed = snapshot.entries(QUEUE), snapshot.entries(DELAYED)
         self.pending = sum(pending for _, pending in self.slots.pending())
         if self.pending != stored:
@@ -187,7 +191,11 @@ class Partition:
             stored[queue] += queue.stored
         scheduled = stored.pop(delayed, delayed.stored)
         slots = self.slots.prepare(stored)
-        record = {"sequence": self.sequence, "numbered": self.slots.numbered}
+        record = {
+            "sequence": self.sequence,
+            "numbered": self.slots.numbered,
+            "clock": round(self._wall(), 3),
+        }
         written = self._prepared = self._fresh.copy()
         acked = [*self._acked]
         self._new_bytes, self._new_slots = 0, set()

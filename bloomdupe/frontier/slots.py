@@ -64,6 +64,8 @@ class Slots:
         """The :class:`~bloomdupe.frontier.partition.Partition` whose slots they are."""
         self._store: Store | None = partition.store
         self._longest = longest
+        self._set_back = 0.0
+        """Seconds by which the clock was set back since the last checkpoint."""
         self._delays_of = downloader
         if downloader is not None and not downloader.has_delays:
             self._delays_of = None
@@ -82,8 +84,9 @@ class Slots:
         self._touched: dict[str, int] = {}
         self._touches = 0
 
-    def restore(self, snapshot: Snapshot, numbered: int) -> None:
+    def restore(self, snapshot: Snapshot, numbered: int, clock: float) -> None:
         """Restore the slots as they are stored."""
+        self._set_back = max(0.0, clock - time.time())
         self.numbered = numbered
         for slot in snapshot.slots():
             self._queues[slot.name] = slot.number << BITS | slot.requests
@@ -93,14 +96,12 @@ class Slots:
         self._some_detached = snapshot.entries(SLOTS) > len(self._queues)
 
     def _read(self, stored: bytes) -> SlotState | None:
-        """Read a state; None if nothing in it matters any more.
-
-        The clock may have been set back since it was written.
-        """
+        """Read a state; None if nothing in it matters any more."""
         state, now = SlotState.read(stored), time.time()
-        latest = now + self._longest
-        state.last = min(state.last, now)
-        state.held, state.until = min(state.held, latest), min(state.until, latest)
+        latest, back = now + self._longest, self._set_back
+        state.last = min(state.last - back, now)
+        state.held = min(state.held - back, latest)
+        state.until = min(state.until - back, latest)
         waits = state.last + state.delay > now
         if not self._throttled:
             state.delay = 0.0  # the settings have it
