@@ -6,11 +6,14 @@ from contextlib import ExitStack
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from scrapy import signals
 from scrapy.dupefilters import BaseDupeFilter
+from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.request import referer_str
 
 from bloomdupe.crawl.engines.crawl_job import CrawlJob
 from bloomdupe.crawl.progress.rounds import VERSIONS, versions_here
+from bloomdupe.crawl.retries import is_start
 from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.filter.layer import most_memory
 from bloomdupe.inside_scrapy.engine import fail_crawl, opening
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
 
 logger = logger_of(__name__)
 
+LATER = frozenset({"retry_times", "redirect_times", "download_latency"})
+"""Keys of ``meta`` of requests that follow a response or a failure."""
+
 
 class BloomDupeFilter(BaseDupeFilter):
     """Drops requests with a fingerprint that was seen before.
@@ -37,9 +43,11 @@ class BloomDupeFilter(BaseDupeFilter):
     With ``JOBDIR`` the fingerprints are kept in ``JOBDIR/bloomdupe`` and survive the
     process; without it they stay in memory, as with Scrapy's own filter.
 
-    With Scrapy's own scheduler it is a filter as Scrapy's is, which writes its own
-    checkpoints. :class:`bloomdupe.FrontierScheduler` *shares* it, and decides what is
-    marked and written.
+    With Scrapy's own scheduler it writes its own checkpoints. Unlike Scrapy's filter,
+    it also marks start requests with ``dont_filter``, so that a link back to the start
+    page is a duplicate, and a later run skips those that an earlier run has scheduled.
+    :class:`bloomdupe.FrontierScheduler` *shares* it, and decides itself what is marked,
+    written and skipped.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -56,7 +64,9 @@ class BloomDupeFilter(BaseDupeFilter):
         self._filter: BloomFilter | None = None
         self._shared = False
         self._failed = False
+        self._skip_starts = False
         self._logged = False
+        crawler.signals.connect(self.mark_scheduled, signals.request_scheduled)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -84,6 +94,7 @@ class BloomDupeFilter(BaseDupeFilter):
         It may pass a ``filter_`` of its own.
         """
         self._shared = True
+        self._crawler.signals.disconnect(self.mark_scheduled, signals.request_scheduled)
         self._filter = self._job.open_filter() if filter_ is None else filter_
         self._log_opened(self._filter)
         return self._filter
@@ -127,6 +138,8 @@ class BloomDupeFilter(BaseDupeFilter):
                 " sure of every page, move the job directory away and start anew.",
                 {"directory": self._job.settings.directory},
             )
+        # After a kill the queue is lost, and the start page is all there is.
+        self._skip_starts = last not in (None, "open", "finished")
         filter_.notes.update({"run": "open", VERSIONS: versions_here()})
         filter_.checkpoint()
 
@@ -186,6 +199,18 @@ class BloomDupeFilter(BaseDupeFilter):
         if self._filter is None:
             raise RuntimeError("the duplicate filter is not open")
         return self._filter
+
+    def mark_scheduled(self, request: Request) -> None:
+        """Mark start requests with ``dont_filter``, which Scrapy's scheduler lets pass.
+
+        Retries and redirects of start requests look like them, but for their ``meta``.
+        """
+        passed = request.dont_filter and is_start(request)
+        if self._filter is None or not passed or request.meta.keys() & LATER:
+            return
+        if not self._mark(request) and self._skip_starts:
+            self._stats.inc_value("bloomdupe/start_requests_skipped")
+            raise IgnoreRequest(f"scheduled in an earlier run: {request}")
 
     # Reports
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
+from scrapy.statscollectors import StatsCollector
+from scrapy.utils.request import RequestFingerprinter
 from spiders.follow import Follow, PutsOut
 from support.crawl import Crawl, Run
 from support.full_filter import take_everything_for_seen
 from support.repetition import repeated
 
-from bloomdupe import BloomFilter
+from bloomdupe import BloomDupeFilter, BloomFilter
 
 PAGES = {
     "/": "<a href='/'>1</a><a href='/a'>2</a><a href='/a#x'>3</a>"
@@ -55,8 +61,7 @@ def test_after_a_kill_it_logs_that_the_queue_is_gone(crawl: Crawl) -> None:
     assert "ERROR" in line
     assert "job/bloomdupe" in line
     assert "move the job directory away" in line
-    # The queue is lost: all it can do. The start page has a link to itself.
-    assert crawl.site.count["/"] == 3
+    assert crawl.site.count["/"] == 2  # the queue is lost: all it can do
 
 
 def test_the_projects_own_fingerprinter_decides(crawl: Crawl) -> None:
@@ -126,9 +131,38 @@ def test_another_crawls_store_is_refused_and_left_alone(crawl: Crawl) -> None:
 # Without the add-on
 
 
+ALONE = {"DUPEFILTER_CLASS": "bloomdupe.BloomDupeFilter", **STOCK}
+
+
 def test_the_dupefilter_works_without_the_add_on(crawl: Crawl) -> None:
-    alone = {"DUPEFILTER_CLASS": "bloomdupe.BloomDupeFilter", **STOCK}
-    crawl.run(Follow, **alone)
-    assert paths(crawl) == sorted([*EACH_ONCE, "/"])
-    assert crawl.run(Follow, **alone).requested == ["/"]
+    crawl.run(Follow, **ALONE)
+    assert paths(crawl) == EACH_ONCE
     assert (crawl.store / "data.mdb").exists()
+
+
+def test_start_requests_are_skipped_when_a_stopped_crawl_goes_on(crawl: Crawl) -> None:
+    crawl.run(Follow, CLOSESPIDER_PAGECOUNT=1, SCHEDULER=SCRAPYS)
+    run = crawl.run(Follow, SCHEDULER=SCRAPYS)
+    assert "/" not in run.requested
+    assert run.stats["bloomdupe/start_requests_skipped"] == 1
+    assert paths(crawl) == EACH_ONCE
+
+
+def test_a_retry_of_a_start_request_is_no_start_request(tmp_path: Path) -> None:
+    """It inherits ``is_start_request``; skipped on resume, its page would be lost."""
+    crawler = Crawler(Spider, {"JOBDIR": str(tmp_path / "job")})
+    crawler.spider, crawler.stats = Spider("follow"), StatsCollector(crawler)
+    crawler.request_fingerprinter = RequestFingerprinter()
+    start = Request(
+        "http://a.example/", dont_filter=True, meta={"is_start_request": True}
+    )
+    first = BloomDupeFilter(crawler)
+    first.open()
+    first.mark_scheduled(start)
+    first.close("shutdown")
+    second = BloomDupeFilter(crawler)
+    second.open()
+    second.mark_scheduled(start.replace(meta={**start.meta, "retry_times": 1}))
+    with pytest.raises(IgnoreRequest):
+        second.mark_scheduled(start)
+    second.close("finished")
