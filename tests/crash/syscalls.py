@@ -111,7 +111,7 @@ class SystemCalls(_EveryCall):
         return each_caught(
             folder,
             crawls(3, marks_first=True),
-            crawls(9, before=without_note),
+            crawls(20, before=without_note),
         )
 
     def ended(

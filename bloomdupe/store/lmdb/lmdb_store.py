@@ -207,7 +207,8 @@ class LmdbStore(Store):
                 self.snapshot() as snapshot,
                 open_environment(building, lock=False) as copy,
             ):
-                copy.set_mapsize(int(self._env.info()["map_size"]))
+                # Each transaction needs pages besides those that it replaces.
+                copy.set_mapsize(2 * int(self._env.info()["map_size"]))
                 tables = {name: copy.open_db(name) for name in TABLES}
                 totals: Totals = snapshot.ledger()["totals"]
                 left_out = sum(totals.pop(name.decode(), [0])[0] for name in without)
