@@ -20,6 +20,9 @@ from bloomdupe.links.fast_follow import (
     scrapys_follow,
 )
 
+pytestmark = pytest.mark.skipif(
+    not follows_the_same(), reason="this Scrapy takes the usual way"
+)
 follow_: Any = follow
 
 
@@ -115,4 +118,14 @@ def test_a_request_that_differs_is_not_made(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.undo()
     monkeypatch.setattr(Request, "_set_body", lambda self, _: setattr(self, "_body", 1))
     assert not follows_the_same()
+    assert "follow" not in FastFunctions()._names
+
+
+def test_a_name_that_has_gone_leaves_the_usual_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def without_name(*_: object, **__: object) -> Request:
+        raise AttributeError("_cb_kwargs")
+
+    monkeypatch.setattr(fast_follow, "plain_request", without_name)
     assert "follow" not in FastFunctions()._names
