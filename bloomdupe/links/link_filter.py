@@ -299,7 +299,7 @@ class LinkFilter:
             )
         for name in ("request_scheduled", "request_dropped"):
             for receiver in listeners(self._crawler, getattr(signals, name)):
-                if not _is_offsite(receiver):
+                if not (_is_offsite(receiver) or _is_ours(receiver)):
                     return f"{receiver} listens to the signal {name}"
         return None
 
@@ -333,6 +333,11 @@ def _is_offsite(receiver: Any) -> bool:
         and receiver.__func__ is OffsiteMiddleware.request_scheduled
         and type(receiver.__self__).process_request is OffsiteMiddleware.process_request
     )
+
+
+def _is_ours(receiver: Any) -> bool:
+    """Whether it is a receiver of bloomdupe, which changes no link."""
+    return getattr(receiver, "__module__", "").startswith("bloomdupe.")
 
 
 def attach_link_filter(

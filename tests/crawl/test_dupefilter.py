@@ -145,6 +145,7 @@ def test_start_requests_are_skipped_when_a_stopped_crawl_goes_on(crawl: Crawl) -
     run = crawl.run(Follow, SCHEDULER=SCRAPYS)
     assert "/" not in run.requested
     assert run.stats["bloomdupe/start_requests_skipped"] == 1
+    assert "Duplicate links are left to the scheduler" not in run.log
     assert paths(crawl) == EACH_ONCE
 
 
