@@ -10,12 +10,11 @@ Tested with Scrapy 2.16 to 2.19.
 
 from __future__ import annotations
 
-import inspect
-import re
+import dis
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from scrapy import __version__
@@ -23,7 +22,7 @@ from scrapy import __version__
 from bloomdupe.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 
 def _names(table: dict[str, str]) -> list[str]:
@@ -112,20 +111,31 @@ def _has(path: str) -> bool:
     place, _, name = path.rpartition(".")
     owner = found(place)
     if isinstance(owner, type):
-        sets = re.compile(rf"^ +self\.{name}(:| =)", re.MULTILINE)
-        return hasattr(owner, name) or bool(sets.search(_source_of(owner)))
+        modules = (base.__module__ for base in owner.__mro__)
+        return hasattr(owner, name) or any(name in _set_in(one) for one in modules)
     return found(path) is not None
 
 
 @cache
-def _source_of(class_: type) -> str:
-    """Return the text of Scrapy's modules with a class and its bases.
+def _set_in(module: str) -> frozenset[str]:
+    """Return the attributes that the constructors in a module of Scrapy set.
 
-    Tools that watch a program replace constructors, so the files of Scrapy are read.
+    Tools that watch a program replace constructors, so the code of the module is read,
+    which is there without its text, too.
     """
-    modules = {base.__module__ for base in class_.__mro__}
-    of_scrapy = (name for name in modules if name.startswith("scrapy."))
-    return "".join(inspect.getsource(import_module(name)) for name in of_scrapy)
+    if not module.startswith("scrapy."):
+        return frozenset()
+    spec: Any = import_module(module).__spec__
+    return frozenset(_set_by_init(spec.loader.get_code(module)))
+
+
+def _set_by_init(code: CodeType) -> Iterator[str]:
+    for inner in (one for one in code.co_consts if isinstance(one, CodeType)):
+        if inner.co_name == "__init__":
+            steps = dis.get_instructions(inner)
+            yield from (one.argval for one in steps if one.opname == "STORE_ATTR")
+        else:
+            yield from _set_by_init(inner)
 
 
 def missing(names: Iterable[str]) -> list[str]:
