@@ -49,8 +49,14 @@ def message_of(requests: list[SentRequest]) -> dict[str, Any]:
 
 
 def requests_in(message: dict[str, Any]) -> list[SentRequest]:
-    """Return the requests of a message that :func:`message_of` has made."""
-    entries = (base64.b64decode(one, validate=True) for one in message["requests"])
+    """Return the requests of a message that :func:`message_of` has made.
+
+    Raises :class:`ValueError` for any other message.
+    """
+    try:
+        entries = [base64.b64decode(one, validate=True) for one in message["requests"]]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"it is no message: {error!r}") from error
     return [*map(SentRequest.read, entries)]
 
 
@@ -90,14 +96,11 @@ class AddedRequests:
         try:
             message = self._inbox.read(name)
             requests = requests_in(message)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except ValueError as error:
             logger.error(  # noqa: TRY400 - the reason says it all
                 "A message in the inbox cannot be read, and its requests are not"
                 " added: %(why)s. It is now %(place)s",
-                {
-                    "why": error if type(error) is ValueError else repr(error),
-                    "place": self._inbox.quarantine(name),
-                },
+                {"why": error, "place": self._inbox.quarantine(name)},
             )
             return
         self._counts.update(map(self._add, requests))

@@ -158,7 +158,7 @@ class JobOnDisk(Job):
         done = stored_record(stores[0].now)["notes"].get(NOTE)
         for name in inbox.names():
             # Its owner says so if one cannot be read; or it has just taken it in.
-            with contextlib.suppress(ValueError, KeyError, TypeError):
+            with contextlib.suppress(ValueError):
                 yield from requests_in(inbox.read(name)) if name != done else ()
 
     def hold(self, project: Project | None, *, begin: bool = False) -> HeldJob:
