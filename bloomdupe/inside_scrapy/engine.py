@@ -166,8 +166,9 @@ class EngineAccess:
 
     @property
     def _delay(self) -> float:
-        setting = self._crawler.settings.getfloat("DOWNLOAD_DELAY")
-        return float(getattr(self._downloader, "_delay", setting))
+        if hasattr(self._downloader, "_delay"):
+            return float(self._downloader._delay)
+        return self._crawler.settings.getfloat("DOWNLOAD_DELAY")
 
     def wake(self) -> None:
         """Let the engine ask for the next request soon."""

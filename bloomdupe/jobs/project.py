@@ -117,7 +117,10 @@ class Project:
                 " spider and which fingerprinter it was made for"
             )
         project = cls(settings, identity["spider"])
-        project.exact = check_exact(identity.get("exact", False), "exact")
+        try:
+            project.exact = check_exact(identity.get("exact", False), "exact")
+        except SettingError as error:
+            raise StoreMismatchError(f"the job is damaged: {error}") from error
         if project.fingerprinter != identity["fingerprinter"]:
             raise StoreMismatchError(
                 f"the job was made with {FINGERPRINTER} ="
