@@ -35,10 +35,11 @@ MOST_IN_A_FOLDER = 16
 IN_SCRAPY = "bloomdupe.inside_scrapy"
 OF_OTHERS = {
     # of Python
-    "add", "add_done_callback", "cancelled", "cwd", "default_factory", "discard",
-    "exception", "f_back", "f_globals", "getsource", "isoformat", "items", "now", "pop",
-    "removeprefix", "replace", "reset", "rpartition", "search", "split", "startswith",
-    "update", "utc", "values", "warning",
+    "add", "add_done_callback", "argval", "cancelled", "co_consts", "co_name", "cwd",
+    "default_factory", "discard", "exception", "f_back", "f_globals", "get_code",
+    "isoformat", "items", "loader", "now", "opname", "pop", "removeprefix", "replace",
+    "reset", "rpartition", "search", "split", "startswith", "update", "utc", "values",
+    "warning",
     # of Twisted, and of Scrapy's documents
     "FeedExporter", "addBoth", "bytes_received", "called", "callback", "connect",
     "crawler", "dont_filter", "engine", "engine_stopped", "errback", "fields_to_export",
