@@ -34,13 +34,6 @@ BASES = [
     "http://a.example/b#", "file:///a/b", "about:blank", "http://[::1]/a/b",
     "http://[::1/", "http://a.example:99999/b", "http://u:p@a.example/b",
 ]  # fmt: skip
-LINKS = [
-    "/a/b", "/a//b", "//a.example/b", "/", "a", "a/b/", "a//b", "./a", "../a", "a/../b",
-    "a/./b", ".a", "/.a", "/a/.", "/a/..", "?a=b", "?", "#a", "#", "a?", "a#", "a;",
-    "a;b", "/a;", "/a;b?c", "a?b=./../c", "a#/../b", "a:b", "mailto:a", "http:a",
-    "http:/a", "http:///a", "http://a.example;b", "https://c.example", "", " a", "a ",
-    "\ta", "a\n", "é", "/é", "?é", "a%20b", "a b", "a'b", "?a'b", "#a'b", "a|b", "[a]",
-]  # fmt: skip
 
 
 def real(every: int) -> list[str]:
