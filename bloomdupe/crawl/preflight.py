@@ -23,7 +23,7 @@ from bloomdupe.inside_scrapy.commands import (
     running_command,
     watch_opening,
 )
-from bloomdupe.inside_scrapy.private_names import DefaultSpider
+from bloomdupe.inside_scrapy.private_names import DefaultSpider, check_names
 from bloomdupe.printable import logger_of
 from bloomdupe.settings import JobSettings, unknown
 
@@ -50,6 +50,7 @@ def find_job(crawler: Crawler, settings: BaseSettings) -> None:
             _leave_alone(settings, command)
         return
     try:
+        check_names()
         # Some spiders get their names when they are made.
         spider: object = crawler.spider or crawler.spidercls
         for name in PLACES:

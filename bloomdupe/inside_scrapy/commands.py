@@ -10,6 +10,8 @@ callers of all code of the crawl.
 from __future__ import annotations
 
 import inspect
+import logging
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +50,10 @@ def cancel_crawl(crawler: Crawler, say_why: Callable[[], None]) -> None:
     Use it for crawls that a command of Scrapy has started: the command would show any
     exception with a traceback. ``say_why`` is called last.
     """
+    if not hasattr(crawler, "_create_engine"):  # of another Scrapy; nothing is open yet
+        say_why()
+        logging.shutdown()
+        os._exit(1)
 
     def no_engine() -> _NoEngine:
         say_why()
