@@ -16,9 +16,8 @@ from bloomdupe.crawl.progress.pace import DAY, rates, size
 from bloomdupe.jobs.view import KILLED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from bloomdupe.crawl.progress.history import Point
     from bloomdupe.jobs.view import View
 
     Place = tuple[float, float]
@@ -34,8 +33,8 @@ MOST_MARKS = 60
 """Runs with marks at their beginnings and ends, the latest runs."""
 TICKS = 4
 """Parts of an axis of time."""
-FIRST, SECOND, GOOD, BAD = "first", "second", "good", "bad"
-"""Colours of the page's style sheet."""
+RATE = "rate"
+"""Pages a minute; all other figures of lines are fields of the points."""
 
 
 class Chart(NamedTuple):
@@ -47,43 +46,70 @@ class Chart(NamedTuple):
     svg: str
 
 
-class Drawn(NamedTuple):
-    """A line of a chart: a field of the points."""
+class Line(NamedTuple):
+    """A line of a chart."""
 
-    field: str
-    colour: str
+    figure: str
+    colour: str = "first"
+    """A colour of the page's style sheet."""
     name: str = ""
 
 
-LINES = (
-    ("Pending", "Pending requests that are not delayed.", (
-        Drawn("pending", FIRST),
-    )),
-    ("Hosts over time", "Hosts with requests that are pending or in flight.", (
-        Drawn("slots", FIRST, "active"), Drawn("backing_off", SECOND, "backing off"),
-    )),
-    ("Failed", "Failed requests that were not retried since.", (Drawn("failed", BAD),)),
-    ("Links", "New URLs, and links whose URL was seen before.", (
-        Drawn("duplicates", SECOND, "duplicates skipped"), Drawn("seen", FIRST, "new"),
-    )),
-)  # fmt: skip
-MEMORY = ("Memory", "Bytes of all data in Redis.", (Drawn("memory", FIRST),))
-DISK = ("Memory and disk", "Bytes.", (
-    Drawn("memory", FIRST, "memory of the process"),
-    Drawn("disk", SECOND, "store on the disk"),
-))  # fmt: skip
+def _short(number: float) -> str:
+    """Format a number: ``950``, ``1.5k``, ``20M``."""
+    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= unit:
+            return f"{number / unit:g}{name}"
+    return f"{number:g}"
+
+
+CHARTS: tuple[tuple[str, str, Callable[[float], str], Sequence[Line]], ...] = (
+    (
+        "Rate",
+        "Pages a minute. In all charts: bands, a host backed off; dotted lines, a run"
+        " began; dashed lines, a run was killed.",
+        _short,
+        [Line(RATE)],
+    ),
+    ("Pending", "Pending requests that are not delayed.", _short, [Line("pending")]),
+    (
+        "Hosts over time",
+        "Hosts with requests that are pending or in flight.",
+        _short,
+        [Line("slots", name="active"), Line("backing_off", "second", "backing off")],
+    ),
+    (
+        "Failed",
+        "Failed requests that were not retried since.",
+        _short,
+        [Line("failed", "bad")],
+    ),
+    (
+        "Links",
+        "New URLs, and links whose URL was seen before.",
+        _short,
+        [Line("duplicates", "second", "duplicates skipped"), Line("seen", name="new")],
+    ),
+    (
+        "Memory and disk",
+        "Bytes; on Redis the process is that of the leader.",
+        size,
+        [
+            Line("memory", name="memory of the process"),
+            Line("disk", "second", "store on the disk"),
+        ],
+    ),
+)
+"""Titles, notes, how values are shown, and lines; the most important first."""
 
 
 def charts(view: View) -> Iterator[Chart]:
-    """Yield the charts of a job over time, the most important first."""
+    """Yield the charts of a job over time."""
     if len(view.present) < 2:
         return
     drawing = _Drawing(view)
-    yield drawing.of_rates()
-    for title, note, lines in LINES:
-        yield Chart(title, note, drawing.of_lines(lines, _short))
-    title, note, lines = DISK if view.life.workers is None else MEMORY
-    yield Chart(title, note, drawing.of_lines(lines, size))
+    for title, note, shown, lines in CHARTS:
+        yield Chart(title, note, drawing.of(lines, shown))
 
 
 class _Drawing:
@@ -95,104 +121,53 @@ class _Drawing:
         self._begin = points[0].seconds
         # Of runs with one point each, all points are at the same second.
         self._length = max(1.0, points[-1].seconds - self._begin)
-        self._who = "process was" if view.life.workers is None else "workers were"
-        known = {some[0].run: some for some in self._runs}
-        latest = [(one.number, how) for one, how in view.endings]
-        self._marks = [
-            *(
-                (GOOD, "2 3", known[run][0].seconds)
-                for run, _ in latest[-MOST_MARKS:]
-                if run != points[0].run
-            ),
-            *(
-                (BAD, "6 4", known[run][-1].seconds)
-                for run, how in latest[-MOST_MARKS:]
-                if how == KILLED
-            ),
-        ]
-        marks = (
-            _mark(colour, dashes, self._x(at)) for colour, dashes, at in self._marks
-        )
-        self._frame = "".join([*marks, *self._times()])
+        self._frame = "".join([self._bands(), *self._marks(view), *self._times()])
 
-    def of_rates(self) -> Chart:
-        """Draw the pages a minute, and when a slot backed off."""
-        running = [point._replace(time=point.seconds) for point in self._points]
-        parts = max(1, min(PARTS, int(self._length / LEAST_STEP)))
-        step = self._length / parts
-        found = rates(running, self._begin, parts)
-        ends = ((self._begin + n * step, rate) for n, rate in enumerate(found))
-        places = [(at + more, rate) for at, rate in ends for more in (0.0, step)]
-        line = [(FIRST, True, [places])]
-        svg = self._svg(line, max(found), _short, self._backoffs())
-        words = ["Pages a minute"]
-        if any(point.backing_off for point in self._points):
-            words.append("bands: a host backed off")
-        colours = {colour for colour, _, _ in self._marks}
-        if GOOD in colours:
-            words.append("dotted lines: a run began")
-        if BAD in colours:
-            words.append(f"dashed lines: the {self._who} killed")
-        return Chart("Rate", f"{'; '.join(words)}.", svg)
-
-    def of_lines(self, lines: Sequence[Drawn], shown: Callable[[float], str]) -> str:
-        """Draw fields of the points; a kill that undoes some of it leaves a gap."""
-        values = [attrgetter(line.field) for line in lines]
-        drawn = [
-            (line.colour, False, [self._thin(some, value) for some in self._runs])
-            for line, value in zip(lines, values, strict=True)
-        ]
-        highest = max(float(value(one)) for value in values for one in self._points)
-        names = "".join(
-            _text(LEFT + 130 * number, 12, line.name, f"fill:var(--{line.colour})")
-            for number, line in enumerate(lines)
-        )
-        return self._svg(drawn, highest, shown, names)
-
-    def _thin(
-        self, points: Sequence[Point], value: Callable[[Point], float]
-    ) -> list[Place]:
-        step = max(1, len(self._points) // PARTS)
-        return [(one.seconds, value(one)) for one in (*points[::step], points[-1])]
-
-    def _svg(
-        self,
-        lines: Iterable[tuple[str, bool, list[list[Place]]]],
-        highest: float,
-        shown: Callable[[float], str],
-        more: str,
-    ) -> str:
-        """Return the picture of lines: colour, whether it is filled, and its pieces."""
-        ticks = _ticks(highest)
-        inner = more
+    def of(self, lines: Sequence[Line], shown: Callable[[float], str]) -> str:
+        """Return the picture of lines."""
+        drawn = [(line, self._pieces(line.figure)) for line in lines]
+        values = (value for _, pieces in drawn for some in pieces for _, value in some)
+        ticks = _ticks(max(values))
+        inner = ""
         for tick in ticks:
             y = _y(tick, ticks[-1])
             inner += _path(f"M{LEFT} {y}H{WIDTH - RIGHT}", "stroke:var(--faint)")
             inner += _text(LEFT - 5, y + 4, shown(tick), "text-anchor:end")
-        for colour, filled, pieces in lines:
-            places = [
-                [f"{self._x(at)} {_y(value, ticks[-1])}" for at, value in piece]
+        for number, (line, pieces) in enumerate(drawn):
+            colour = f"var(--{line.colour})"
+            inner += _text(LEFT + 130 * number, 12, line.name, f"fill:{colour}")
+            places = (
+                "L".join(f"{self._x(at)} {_y(value, ticks[-1])}" for at, value in piece)
                 for piece in pieces
-            ]
-            if filled:
-                bottom = _y(0, 1)
-                area = "".join(
-                    f"M{some[0].split()[0]} {bottom}L{'L'.join(some)}V{bottom}Z"
-                    for some in places
-                )
-                inner += _path(area, f"fill:var(--{colour});opacity:.25")
-            line = "".join(f"M{'L'.join(some)}" for some in places)
-            inner += _path(line, f"stroke:var(--{colour});stroke-width:1.7")
+            )
+            path = "".join(f"M{some}" for some in places)
+            inner += _path(path, f"stroke:{colour};stroke-width:1.7")
         return (
             f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" aria-hidden="true">'
             f"{inner}{self._frame}</svg>"
         )
 
+    def _pieces(self, figure: str) -> list[list[Place]]:
+        """Return the pieces of a line; a kill that undoes some of it leaves a gap."""
+        if figure == RATE:
+            running = [point._replace(time=point.seconds) for point in self._points]
+            parts = max(1, min(PARTS, int(self._length / LEAST_STEP)))
+            step = self._length / parts
+            found = enumerate(rates(running, self._begin, parts))
+            return [
+                [(self._begin + at * step, r) for n, r in found for at in (n, n + 1)]
+            ]
+        step = max(1, len(self._points) // PARTS)
+        return [
+            [(one.seconds, getattr(one, figure)) for one in (*some[::step], some[-1])]
+            for some in self._runs
+        ]
+
     def _x(self, seconds: float) -> float:
         share = (seconds - self._begin) / self._length
         return round(LEFT + share * (WIDTH - LEFT - RIGHT), 1)
 
-    def _backoffs(self) -> str:
+    def _bands(self) -> str:
         """Shade the times when a slot backed off, over the whole height."""
         bands = "".join(
             f"M{self._x(one.seconds)} {TOP}H{self._x(after.seconds)}V{HEIGHT - BOTTOM}"
@@ -201,7 +176,20 @@ class _Drawing:
             for one, after in pairwise(points)
             if one.backing_off
         )
-        return _path(bands, "fill:var(--second);opacity:.18") if bands else ""
+        return _path(bands, "fill:var(--second);opacity:.18")
+
+    def _marks(self, view: View) -> Iterator[str]:
+        """Mark where a run began, and where one was killed."""
+        endings = {one.number: how for one, how in view.endings}
+        for some in self._runs[-MOST_MARKS:]:
+            if some is not self._runs[0]:
+                yield self._mark(some[0].seconds, "stroke:var(--good)", "2 3")
+            if endings.get(some[0].run) == KILLED:
+                yield self._mark(some[-1].seconds, "stroke:var(--bad)", "6 4")
+
+    def _mark(self, seconds: float, stroke: str, dashes: str) -> str:
+        path = f"M{self._x(seconds)} {TOP}V{HEIGHT - BOTTOM}"
+        return _path(path, f"{stroke};stroke-dasharray:{dashes}")
 
     def _times(self) -> Iterator[str]:
         """Name some moments by the local time, with the date where a day begins."""
@@ -231,25 +219,12 @@ def _ticks(highest: float) -> list[float]:
     return [step * number for number in range(max(1, math.ceil(highest / step)) + 1)]
 
 
-def _short(number: float) -> str:
-    """Format a number: ``950``, ``1.5k``, ``20M``."""
-    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= unit:
-            return f"{number / unit:g}{name}"
-    return f"{number:g}"
-
-
 def _y(value: float, highest: float) -> float:
     return round(HEIGHT - BOTTOM - value / highest * (HEIGHT - TOP - BOTTOM), 1)
 
 
 def _path(path: str, style: str) -> str:
     return f'<path d="{path}" style="{style}"/>'
-
-
-def _mark(colour: str, dashes: str, x: float) -> str:
-    style = f"stroke:var(--{colour});stroke-dasharray:{dashes}"
-    return _path(f"M{x} {TOP}V{HEIGHT - BOTTOM}", style)
 
 
 def _text(x: float, y: float, words: str, style: str) -> str:
