@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import time
-from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.exceptions import CloseSpider, DontCloseSpider
 
-from bloomdupe.crawl.progress.pace import duration, plural
+from bloomdupe.crawl.progress.pace import duration, plural, when
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.errors import (
     FeedError,
@@ -202,12 +201,11 @@ class Ending:
 
     def _say_delayed(self, status: Status, what: str) -> None:
         seconds = status.due_in
-        when = datetime.fromtimestamp(time.time() + seconds).astimezone()
         logger.info(
             "%(delayed)s delayed, the next one for %(when)s (in %(seconds)s): %(what)s",
             {
                 "delayed": plural(status.delayed, "request is", "requests are"),
-                "when": when.isoformat(" ", "seconds"),
+                "when": when(time.time() + seconds),
                 "seconds": duration(max(0, seconds)),
                 "what": what,
             },

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.progress.pace import RECENT, rates
 from bloomdupe.errors import StoreUnreachableError
-from bloomdupe.jobs import view as states
 from bloomdupe.jobs.view import slot_name
-from bloomdupe.monitoring.figures import BAD, GOOD, WARN, figures, remedy_of
+from bloomdupe.monitoring.figures import BAD, GOOD, WARN, figures, kind_of, remedy_of
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
@@ -52,16 +51,6 @@ LEAST = 3
 BOLD, DIM, RED, YELLOW = "1", "2", "31", "33"
 KINDS = {"": "", GOOD: "32", WARN: YELLOW, BAD: "1;31"}
 """Styles, as terminals number them."""
-STYLES = {
-    states.RUNNING: "1;32",
-    states.SLEEPING: "1;34",
-    states.WAITING: "1;34",
-    states.SILENT: "1;37;41",
-    states.FINISHED: "1;36",
-    states.KILLED: "1;31",
-    states.STOPPED: "1;33",
-}
-"""Styles of states; the others are bold."""
 BEGIN, END = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l"
 """Another screen, without a cursor, on which long lines are cut; and back."""
 
@@ -176,11 +165,9 @@ def _fitting(values: Values, columns: int) -> Values:
 
 def _head(view: View, width: int, *, answers: bool) -> list[Values]:
     """Return the lines with the name and the state of the job, and the remedy."""
-    state = (printable(view.state.text), STYLES.get(view.state.name, BOLD))
+    state = (printable(view.state.text), KINDS[kind_of(view)] or BOLD)
     if not answers:
-        state = ("Redis does not answer", STYLES[states.KILLED])
-    elif view.all_unavailable:
-        state = (state[0], STYLES[states.STOPPED])
+        state = ("Redis does not answer", KINDS[BAD])
     name = printable(view.spider)
     lines = [_fitting([(name, BOLD), state], width)]
     if width < NARROW or len(name) + 2 + len(state[0]) > width:

@@ -21,6 +21,7 @@ from support.jobs import (
 )
 
 from bloomdupe import BloomFilter
+from bloomdupe.crawl.progress.pace import when
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.requests.serializer import Serializer
 
@@ -49,7 +50,7 @@ def job(tmp_path: Path) -> Path:
 def test_requests_scheduled_for_later_are_found_and_dropped(
     verb: Verb, job: Path
 ) -> None:
-    after = "after 2096-10-02 07:06:40 UTC"
+    after = f"after {when(THEN)}"
     listed = verb("list", job, "--slot", "a.example").out.splitlines()
     assert listed[-1] == f"a.example  0  GET  parse  {LATER[0]}  {after}"
     line = verb("list", job, "--pattern", "later", "--limit", "1", "--json").out

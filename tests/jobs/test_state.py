@@ -16,7 +16,7 @@ from support.jobs import Verb
 from support.report_page import Page
 from support.site import PAGES, Pages, Site
 
-from bloomdupe.crawl.progress.pace import clock
+from bloomdupe.crawl.progress.pace import clock, when
 from bloomdupe.jobs import view
 from bloomdupe.jobs.view import Life, state_of
 from bloomdupe.store import files
@@ -137,7 +137,7 @@ OPEN, ENDED, STAYS = {"run": "open"}, {"run": "finished"}, {"stays": True}
         (Life(), OPEN, True, None, "killed"),
         (
             *(Life(), {**ENDED, "finished": 0.0}, False, None),
-            "finished at 1970-01-01 00:00:00 UTC",
+            f"finished at {when(0.0)}",
         ),
         (Life(), ENDED, True, None, "finished, and has requests again"),
     ],

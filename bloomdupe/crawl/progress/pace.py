@@ -115,25 +115,15 @@ def time_to_fill(first: Point | None, last: Point) -> float | None:
 def clock(moment: float, now: float) -> str:
     """Return a Unix time as clocks here show it; with the date if it is far from now.
 
-    As in the log, it is local time: ``03:12:40``, ``2026-11-23 03:12:40``.
+    As in the log, it is local time: ``03:12:40``, ``2026-11-23 03:12:40 CET``.
     """
     far = abs(moment - now) >= DAY / 2
-    return local(moment) if far else local(moment)[-len("hh:mm:ss") :]
-
-
-def local(moment: float) -> str:
-    """Return a Unix time as clocks here show it, with the date."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
-
-
-def zone() -> str:
-    """Return the name of the time zone of clocks here."""
-    return time.strftime("%Z")
+    return when(moment) if far else time.strftime("%H:%M:%S", time.localtime(moment))
 
 
 def when(moment: float) -> str:
-    """Return a Unix time in readable form."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(moment))
+    """Return a Unix time as clocks here show it, with the date and the time zone."""
+    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(moment))
 
 
 def duration(seconds: float) -> str:
