@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe._version import __version__
 from bloomdupe.cli import change, showing, stores
-from bloomdupe.cli.output import flush, progress_reported, say_all, warn
+from bloomdupe.cli.output import progress_reported, say_all, warn, written
 from bloomdupe.cli.verbs import BOTH, INTERRUPTED, OPTIONS, Verb
 from bloomdupe.errors import BloomDupeError, SettingError
 
@@ -111,10 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return the exit code: 0 done, 1 failed, 2 bad usage."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        try:
+        with written():  # of --help, too, which ends the process
             return run(build_parser().parse_args(words))
-        finally:
-            flush()  # of --help, which ends the process
     except BloomDupeError as error:
         warn(f"bloomdupe: {error}")
         return 1

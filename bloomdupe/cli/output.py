@@ -10,7 +10,6 @@ import contextlib
 import logging
 import os
 import sys
-from itertools import chain, islice
 from typing import TYPE_CHECKING, TextIO
 
 from bloomdupe.errors import BloomDupeError
@@ -21,33 +20,37 @@ if TYPE_CHECKING:
 
 
 def say_all(lines: Iterable[str]) -> None:
-    """Print lines, as long as there is a reader.
-
-    Raises :class:`BloomDupeError` if they cannot be written.
-    """
-    file = sys.stdout  # None: it was closed before the program began
-    try:
-        with _explained():
-            for line in lines:
-                if file is not None:
-                    file.write(f"{_shown(line, file)}\n")
-    finally:
-        flush()
+    """Print lines, as :func:`written` does."""
+    with written() as file:
+        for line in lines:
+            if file is not None:
+                file.write(f"{_shown(line, file)}\n")
 
 
 @contextlib.contextmanager
-def _explained() -> Iterator[None]:
-    """Explain why lines cannot be written, unless their reader has stopped."""
+def written() -> Iterator[TextIO | None]:
+    """Write what is printed meanwhile, as long as there is a reader.
+
+    Raises :class:`BloomDupeError` if it cannot be written.
+    """
+    file = sys.stdout  # None: it was closed before the program began
     try:
-        yield
-    except BrokenPipeError:
-        pass
+        try:
+            yield file
+        finally:
+            if file is not None:
+                file.flush()
     except BloomDupeError:  # of reading the lines
         raise
     except OSError as error:
-        raise BloomDupeError(
-            f"cannot write to standard output: {error.strerror}"
-        ) from error
+        # Otherwise Python tries again when it ends, and complains.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+        if not isinstance(error, BrokenPipeError):
+            raise BloomDupeError(
+                f"cannot write to standard output: {error.strerror}"
+            ) from error
 
 
 def warn(line: str) -> None:
@@ -73,23 +76,6 @@ def progress_reported() -> Iterator[None]:
         logger.setLevel(logging.NOTSET)
 
 
-def flush() -> None:
-    """Write the buffered lines, unless the reader has stopped.
-
-    Raises :class:`BloomDupeError` if they cannot be written.
-    """
-    with _explained():
-        try:
-            if sys.stdout is not None:
-                sys.stdout.flush()
-        except OSError:
-            # Otherwise Python tries again when it ends, and complains.
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())
-            os.close(nowhere)
-            raise
-
-
 def _shown(line: str, file: TextIO) -> str:
     """Return a line in printable characters that the file can encode."""
     if line.isascii() and line.isprintable():
@@ -98,20 +84,14 @@ def _shown(line: str, file: TextIO) -> str:
     return printable(line).encode(encoding, "backslashreplace").decode(encoding)
 
 
-FIRST = 200
-"""Rows that decide on the widths of columns."""
-
-
 def table(rows: Iterable[Sequence[str]], left: int | None = None) -> Iterator[str]:
-    """Yield a line for each row, in columns as wide as the first rows need.
+    """Yield a line for each row, in columns as wide as they need.
 
-    Columns from number ``left`` on are figures, aligned to the right. Nothing is waited
-    for longer than for the first rows, and memory does not grow.
+    Columns from number ``left`` on are figures, aligned to the right.
     """
-    rows = iter(rows)
-    first = list(islice(rows, FIRST))
-    widths = [max(map(len, column)) for column in zip(*first, strict=True)]
-    for row in chain(first, rows):
+    rows = [*rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
         cells = [
             cell.ljust(width) if left is None or number < left else cell.rjust(width)
             for number, (cell, width) in enumerate(zip(row, widths, strict=True))

@@ -15,13 +15,13 @@ from bloomdupe.cli.output import table, warn
 from bloomdupe.cli.verbs import FAILED, REQUESTS, SELECTION, Answer, verb
 from bloomdupe.crawl.progress.pace import duration, plural, when
 from bloomdupe.crawl.progress.rounds import versions_in
-from bloomdupe.crawl.state.failures import Failure, in_words
+from bloomdupe.crawl.state.failures import Failure
 from bloomdupe.crawl.state.rules import described
 from bloomdupe.errors import BloomDupeError, SettingError, shown
 from bloomdupe.filter import sizing
 from bloomdupe.filter.layer import most_memory
 from bloomdupe.jobs.held import Problems
-from bloomdupe.jobs.listed import FailureGroup, ListedRequest, Selection
+from bloomdupe.jobs.listed import ListedRequest, Selection
 from bloomdupe.jobs.view import RUNNING, slot_name
 from bloomdupe.monitoring.figures import figures
 from bloomdupe.printable import near
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     Rows: TypeAlias = Iterator[tuple[str, str]]
     """Names and figures, to be printed in this order."""
-    Listed: TypeAlias = ListedRequest | Failure | FailureGroup
+    Listed: TypeAlias = ListedRequest | Failure
 
 
 @verb("info crawls/site", store_required=False)
@@ -279,14 +279,28 @@ def list_requests(options: Namespace) -> Answer:
     warn_if_unknown(job, options.slot)
     if options.summary and reasons is None:
         raise SettingError("--summary groups failed requests: add --failed")
-    found: Iterator[Listed]
+    found: Iterable[Listed]
     if reasons is None:
         found = job.requests(selection)
     else:
         failed = job.failed_requests(selection, reasons)
-        found = iter(failed.groups if options.summary else failed.requests)
+        if options.summary:
+            return _summary_of(failed.groups[:most])
+        found = failed.requests
     found = islice(found, most)
     return Answer(map("  ".join, map(_cells, found)), map(_record, found))
+
+
+def _summary_of(groups: list[tuple[Failure, int]]) -> Answer:
+    lines = (
+        (f"{requests:,}", one.in_words, one.exception, slot_name(one.slot))
+        for one, requests in groups
+    )
+    records = (
+        {"requests": requests, "exception": one.exception, **_record(one)}
+        for one, requests in groups
+    )
+    return Answer(("  ".join(filter(None, line)) for line in lines), records)
 
 
 def _record(one: Listed) -> dict[str, Any]:
@@ -304,13 +318,15 @@ def _record(one: Listed) -> dict[str, Any]:
 def _cells(one: Listed) -> list[str]:
     """Return the parts of a line."""
     slot = slot_name(one.slot)
-    if isinstance(one, FailureGroup):
-        exception = [one.exception] * bool(one.exception)
-        return [f"{one.requests:,}", in_words(one.reason, one.status), *exception, slot]
     if isinstance(one, Failure):
-        reason = in_words(one.reason, one.status)
         detail = "" if one.reason == "status" else f"  {one.detail}"
-        return [slot, reason, f"{one.times}x", when(one.time), f"{one.url}{detail}"]
+        return [
+            slot,
+            one.in_words,
+            f"{one.times}x",
+            when(one.time),
+            f"{one.url}{detail}",
+        ]
     if one.problem is not None:
         return [slot, f"cannot be read: {one.url}: {one.problem}"]
     then = [] if one.not_before is None else [f"after {when(one.not_before)}"]
@@ -354,8 +370,7 @@ def _states(one: FoundUrl) -> Iterator[str]:
     if not one.pending:
         state = "seen, not pending" if one.seen else "new"
         if one.failed is not None:
-            reason = in_words(one.failed.reason, one.failed.status)
-            state = f"failed ({reason}, {one.failed.times}x)"
+            state = f"failed ({one.failed.in_words}, {one.failed.times}x)"
         yield f"{state}: {one.url}"
 
 

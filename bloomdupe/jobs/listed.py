@@ -116,20 +116,6 @@ class FoundUrl(NamedTuple):
     """Its last failure, if it has not succeeded since."""
 
 
-class FailureGroup(NamedTuple):
-    """Failed requests with the same cause, exception and slot."""
-
-    requests: int
-    reason: str
-    status: int | None
-    exception: str
-    slot: str
-    time: float
-    """Unix time of the latest of these failures."""
-    url: str
-    """The URL of that request."""
-
-
 @dataclass(frozen=True)
 class FailedRequests:
     """Failed requests."""
@@ -168,14 +154,13 @@ class FailedRequests:
         return f"BLOOMDUPE_RETRY_FAILED={','.join(options)}" if options else ""
 
     @property
-    def groups(self) -> list[FailureGroup]:
-        """The same requests by reason, exception and slot, the largest group first."""
-        groups: dict[tuple[str, int | None, str, str], list[Failure]] = {}
-        for one in self.requests:
-            name = (one.reason, one.status, one.exception, one.slot)
-            groups.setdefault(name, []).append(one)
-        found = (
-            FailureGroup(len(members), *name, members[0].time, members[0].url)
-            for name, members in groups.items()
-        )
-        return sorted(found, key=lambda group: -group.requests)
+    def groups(self) -> list[tuple[Failure, int]]:
+        """The last of those with the same words, exception and slot, and their number.
+
+        The largest group is the first.
+        """
+        latest: dict[tuple[str, str, str], Failure] = {}
+        names = [(one.in_words, one.exception, one.slot) for one in self.requests]
+        for name, one in zip(names, self.requests, strict=True):
+            latest.setdefault(name, one)
+        return [(latest[name], count) for name, count in Counter(names).most_common()]

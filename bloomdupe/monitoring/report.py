@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.progress.pace import local, plural, size, zone
-from bloomdupe.crawl.state.failures import PAGE_CAME, in_words
+from bloomdupe.crawl.progress.pace import plural, size, when
+from bloomdupe.crawl.state.failures import PAGE_CAME
 from bloomdupe.jobs import view as states
 from bloomdupe.jobs.view import MOST_SLOTS, slot_name
 from bloomdupe.monitoring.charts import charts
@@ -30,15 +30,13 @@ FIRST_CHARTS = 3
 def report(view: View) -> str:
     """Return the page."""
     title = f"Crawl of {view.spider}"
-    as_of = local(view.state.read_at)
     drawn = [*charts(view)]
     return page(
         title,
         [
             f"<h1>{text(title)}</h1>",
             f'<p class="verdict {kind_of(view)}">{text(verdict(view))}</p>',
-            f'<p class="note">{text(view.place)}, as of {as_of}. All times are in'
-            f" {text(zone())}.</p>",
+            f'<p class="note">{text(view.place)}, as of {when(view.state.read_at)}</p>',
             '<div class="tiles">',
             *map(_tile, figures(view)),
             "</div>",
@@ -132,13 +130,13 @@ def failures(view: View) -> Iterator[str]:
         ),
         (
             (
-                f"{group.requests:,}",
-                _reason(group.reason, group.status, group.exception),
-                slot_name(group.slot),
-                local(group.time),
-                group.url,
+                f"{requests:,}",
+                ": ".join(filter(None, (last.in_words, last.exception))),
+                slot_name(last.slot),
+                when(last.time),
+                last.url,
             )
-            for group in groups[:MOST_GROUPS]
+            for last, requests in groups[:MOST_GROUPS]
         ),
     )  # fmt: skip
     if len(groups) > MOST_GROUPS:
@@ -146,12 +144,6 @@ def failures(view: View) -> Iterator[str]:
         yield f'<p class="note">{more:,} smaller groups are not shown.</p>'
     gone = f"; {failed.left:,} older ones were removed" if failed.left else ""
     yield f'<p class="note"><code>bloomdupe list --failed</code> names all{gone}.</p>'
-
-
-def _reason(reason: str, status: int | None, exception: str) -> str:
-    if reason == "status":
-        return in_words(reason, status)
-    return f"{reason}: {exception}" if exception else reason
 
 
 def hosts(view: View) -> Iterator[str]:
@@ -219,8 +211,8 @@ def runs(view: View) -> Iterator[str]:
     rows = []
     for ran, how in view.endings[-MOST_RUNS:]:
         pages = f"{done[ran.number].pages - first[ran.number].pages:,}"
-        end = local(ran.ended or last[ran.number].time)
-        rows.append((str(ran.number), local(ran.begun), end, how, pages))
+        end = when(ran.ended or last[ran.number].time)
+        rows.append((str(ran.number), when(ran.begun), end, how, pages))
     yield "<h2>Runs</h2>"
     yield from table(
         (

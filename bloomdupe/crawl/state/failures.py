@@ -306,16 +306,6 @@ PAGE_CAME = frozenset({"callback", "pipeline"})
 """Reasons of failures that lie behind the download."""
 
 
-def in_words(reason: str, status: int | None) -> str:
-    """Return a reason and the status of its response: ``HTTP 404``, ``callback 200``.
-
-    An HTTP status may be a reason of its own.
-    """
-    if reason == "status":
-        return f"HTTP {status}"
-    return reason if status is None else f"{reason} {status}"
-
-
 class Failure(NamedTuple):
     """A request that has given up."""
 
@@ -347,6 +337,12 @@ class Failure(NamedTuple):
     def cause(self) -> str:
         """The reason, or the HTTP status, which is a reason of its own."""
         return f"HTTP {self.status}" if self.reason == "status" else self.reason
+
+    @property
+    def in_words(self) -> str:
+        """The cause, and the status of the response: ``HTTP 404``, ``callback 200``."""
+        has_status = self.reason != "status" and self.status is not None
+        return f"{self.cause} {self.status}" if has_status else self.cause
 
     @property
     def option(self) -> str:
