@@ -46,7 +46,7 @@ class Chart(NamedTuple):
     svg: str
 
 
-class Line(NamedTuple):
+class Drawn(NamedTuple):
     """A line of a chart."""
 
     figure: str
@@ -63,40 +63,43 @@ def _short(number: float) -> str:
     return f"{number:g}"
 
 
-CHARTS: tuple[tuple[str, str, Callable[[float], str], Sequence[Line]], ...] = (
+CHARTS: tuple[tuple[str, str, Callable[[float], str], Sequence[Drawn]], ...] = (
     (
         "Rate",
         "Pages a minute. In all charts: bands, a host backed off; dotted lines, a run"
         " began; dashed lines, a run was killed.",
         _short,
-        [Line(RATE)],
+        [Drawn(RATE)],
     ),
-    ("Pending", "Pending requests that are not delayed.", _short, [Line("pending")]),
+    ("Pending", "Pending requests that are not delayed.", _short, [Drawn("pending")]),
     (
         "Hosts over time",
         "Hosts with requests that are pending or in flight.",
         _short,
-        [Line("slots", name="active"), Line("backing_off", "second", "backing off")],
+        [Drawn("slots", name="active"), Drawn("backing_off", "second", "backing off")],
     ),
     (
         "Failed",
         "Failed requests that were not retried since.",
         _short,
-        [Line("failed", "bad")],
+        [Drawn("failed", "bad")],
     ),
     (
         "Links",
         "New URLs, and links whose URL was seen before.",
         _short,
-        [Line("duplicates", "second", "duplicates skipped"), Line("seen", name="new")],
+        [
+            Drawn("duplicates", "second", "duplicates skipped"),
+            Drawn("seen", name="new"),
+        ],
     ),
     (
         "Memory and disk",
         "Bytes; on Redis the process is that of the leader.",
         size,
         [
-            Line("memory", name="memory of the process"),
-            Line("disk", "second", "store on the disk"),
+            Drawn("memory", name="memory of the process"),
+            Drawn("disk", "second", "store on the disk"),
         ],
     ),
 )
@@ -123,7 +126,7 @@ class _Drawing:
         self._length = max(1.0, points[-1].seconds - self._begin)
         self._frame = "".join([self._bands(), *self._marks(view), *self._times()])
 
-    def of(self, lines: Sequence[Line], shown: Callable[[float], str]) -> str:
+    def of(self, lines: Sequence[Drawn], shown: Callable[[float], str]) -> str:
         """Return the picture of lines."""
         drawn = [(line, self._pieces(line.figure)) for line in lines]
         values = (value for _, pieces in drawn for some in pieces for _, value in some)
