@@ -10,7 +10,6 @@ Tested with Scrapy 2.16 to 2.19.
 
 from __future__ import annotations
 
-import dis
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -112,13 +111,15 @@ def _has(path: str) -> bool:
     owner = found(place)
     if isinstance(owner, type):
         modules = (base.__module__ for base in owner.__mro__)
-        return hasattr(owner, name) or any(name in _set_in(one) for one in modules)
+        return hasattr(owner, name) or any(
+            name in _in_constructors(one) for one in modules
+        )
     return found(path) is not None
 
 
 @cache
-def _set_in(module: str) -> frozenset[str]:
-    """Return the attributes that the constructors in a module of Scrapy set.
+def _in_constructors(module: str) -> frozenset[str]:
+    """Return the names in the code of the constructors in a module of Scrapy.
 
     Tools that watch a program replace constructors, so the code of the module is read,
     which is there without its text, too.
@@ -126,16 +127,12 @@ def _set_in(module: str) -> frozenset[str]:
     if not module.startswith("scrapy."):
         return frozenset()
     spec: Any = import_module(module).__spec__
-    return frozenset(_set_by_init(spec.loader.get_code(module)))
+    return frozenset(_in_init(spec.loader.get_code(module)))
 
 
-def _set_by_init(code: CodeType) -> Iterator[str]:
+def _in_init(code: CodeType) -> Iterator[str]:
     for inner in (one for one in code.co_consts if isinstance(one, CodeType)):
-        if inner.co_name == "__init__":
-            steps = dis.get_instructions(inner)
-            yield from (one.argval for one in steps if one.opname == "STORE_ATTR")
-        else:
-            yield from _set_by_init(inner)
+        yield from inner.co_names if inner.co_name == "__init__" else _in_init(inner)
 
 
 def missing(names: Iterable[str]) -> list[str]:

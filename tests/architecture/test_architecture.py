@@ -35,9 +35,9 @@ MOST_IN_A_FOLDER = 16
 IN_SCRAPY = "bloomdupe.inside_scrapy"
 OF_OTHERS = {
     # of Python
-    "add", "add_done_callback", "argval", "cancelled", "co_consts", "co_name", "cwd",
+    "add", "add_done_callback", "cancelled", "co_consts", "co_name", "co_names", "cwd",
     "default_factory", "discard", "exception", "f_back", "f_globals", "get_code",
-    "isoformat", "items", "loader", "now", "opname", "pop", "removeprefix", "replace",
+    "isoformat", "items", "loader", "now", "pop", "removeprefix", "replace",
     "reset", "rpartition", "search", "split", "startswith", "update", "utc", "values",
     "warning",
     # of Twisted, and of Scrapy's documents

@@ -196,7 +196,7 @@ def test_a_name_is_found_although_a_tool_has_replaced_the_constructor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Crawler, "__init__", print)
-    private_names._set_in.cache_clear()
+    private_names._in_constructors.cache_clear()
     gone = "scrapy.crawler.Crawler.gone"
     assert missing(["scrapy.crawler.Crawler.addons", gone]) == [gone]
 
