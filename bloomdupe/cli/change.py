@@ -14,7 +14,7 @@ from bloomdupe.crawl.added_requests import BLOCKED, SEEN, TAKEN_IN
 from bloomdupe.crawl.progress.pace import duration, plural
 from bloomdupe.crawl.state.rules import described, rule_of
 from bloomdupe.errors import SettingError
-from bloomdupe.jobs.held import Added
+from bloomdupe.jobs.held import Problems
 from bloomdupe.jobs.listed import Selection
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.frontier.sent_request import SentRequest
+    from bloomdupe.jobs.held import Counts
     from bloomdupe.jobs.job import Removed
     from bloomdupe.jobs.project import Project
 
@@ -42,10 +43,10 @@ def add(options: Namespace) -> Answer:
     other lines are added. A running crawl takes them in at its next checkpoint, and
     logs their numbers. If this is interrupted, run it again.
     """
-    added, job = Added(), options.job
+    problems, job = Problems(), options.job
     project = job.project(options.project_settings, options.spider, new=True)
-    job.add(project, _found(options, project, added, start=True), added)
-    return _counts(added)
+    counts = job.add(project, _found(options, project, problems, start=True))
+    return _answer(counts, problems)
 
 
 @verb(
@@ -64,23 +65,23 @@ def requeue(options: Namespace) -> Answer:
     --failed, failed requests become pending again, with their retries. If the job runs,
     stop it, requeue, and start it again: it goes on where it was.
     """
-    added, selection = Added(), Selection.of(options.slot, options.pattern)
+    problems, selection = Problems(), Selection.of(options.slot, options.pattern)
     reasons = reasons_of(options)
     if reasons is not None and (options.urls or options.file is not None):
         raise SettingError("--failed goes without URLs and --from")
     project = options.job.project(options.project_settings)
     with closing(options.job.changing(project)) as job:
         if reasons is not None:
-            job.requeue_failed(selection, reasons, added)
+            counts = job.requeue_failed(selection, reasons, problems)
         else:
-            found = _found(options, project, added)
+            found = _found(options, project, problems)
             chosen = (
                 one for one in found if selection.has_stored(one.slot, one.payload)
             )
-            job.requeue(chosen, project, added)
-    if not added.counts[TAKEN_IN]:
+            counts = job.requeue(chosen, project)
+    if not counts[TAKEN_IN]:
         warn_if_unknown(options.job, options.slot)
-    return _counts(added)
+    return _answer(counts, problems)
 
 
 @verb("drop crawls/site --slot example.com --pattern '[?]sort='", "urls", *SELECTION)
@@ -111,15 +112,15 @@ def drop(options: Namespace) -> Answer:
 
 
 def _found(
-    options: Namespace, project: Project, added: Added, **fields: Any
+    options: Namespace, project: Project, problems: Problems, **fields: Any
 ) -> Iterator[SentRequest]:
     """Yield the given requests; lines that cannot be read become problems."""
     from bloomdupe.jobs.request_line import read_all
 
     project.check_method("--callback", options.callback)
     fields |= {"callback": options.callback, "priority": options.priority}
-    lines = given_lines(options, added.problems)
-    return read_all(lines, project, added.problems, **fields)
+    lines = given_lines(options, problems)
+    return read_all(lines, project, problems, **fields)
 
 
 RESULTS = {
@@ -137,9 +138,8 @@ RESULTS = {
 """What may become of requests, in the order in which it is said, and in words."""
 
 
-def _counts(added: Added) -> Answer:
+def _answer(counts: Counts, problems: Problems) -> Answer:
     """Answer with the counts; 1 if a request was not read, not known, or blocked."""
-    counts, problems = added.counts, added.problems
     lines = [
         f"{plural(counts[name], one, many)} {what}"
         for name, (one, many, what) in RESULTS.items()

@@ -12,6 +12,7 @@ from bloomdupe.crawl.added_requests import SEEN, TAKEN_IN
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import SettingError
 from bloomdupe.filter.parameters import is_url
+from bloomdupe.jobs.held import Problems
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -83,6 +84,7 @@ def import_job(options: Namespace) -> Answer:
     from bloomdupe.jobs.project import Project
     from bloomdupe.moving.imports import import_into, source_of
 
+    problems = Problems()
     path, named = options.job.path, options.source or options.store
     project = Project.of_job(options.project_settings, options.spider, None, str(path))
     if not project.known:
@@ -91,28 +93,29 @@ def import_job(options: Namespace) -> Answer:
             " the folder of its project"
         )
     with closing(source_of(named, project)) as source:
-        added, remarks = import_into(
+        counts, remarks = import_into(
             path,
             project,
             source,
             trusted=options.trust_pickles,
             only_seen=options.fingerprints_only,
+            problems=problems,
         )
-    taken_in, seen = added.counts[TAKEN_IN], added.counts[SEEN]
+    taken_in, seen = counts[TAKEN_IN], counts[SEEN]
     lines = [
         f"{plural(taken_in, 'request')} pending now",
         f"{plural(seen, 'URL counts', 'URLs count')} as seen",
         *remarks,
-        *added.problems.lines(),
+        *problems.lines(),
     ]
-    if added.problems.count:
+    if problems.count:
         lines.append(
             "SOURCE still has them: mend what is named, call `bloomdupe reset`, and"
             " import again"
         )
     record = {TAKEN_IN: taken_in, SEEN: seen, "remarks": remarks}
-    record["problems"] = added.problems.as_dict()
-    return Answer(lines, record, int(added.problems.count > 0))
+    record["problems"] = problems.as_dict()
+    return Answer(lines, record, int(problems.count > 0))
 
 
 @verb(

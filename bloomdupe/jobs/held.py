@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.crawl.added_requests import BLOCKED, TAKEN_IN, add_request
 from bloomdupe.crawl.state.failures import failures_in
 from bloomdupe.crawl.state.rules import Rules
-from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.frontier.frontier import NEWEST_FIRST, Frontier
 from bloomdupe.frontier.pending_requests import portions
 from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.requests.layout import Visit, changed, url_of
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bloomdupe.frontier.pending_requests import PendingRequest
+    from bloomdupe.frontier.slot_queue import QueueOrder
     from bloomdupe.jobs.listed import Selection
     from bloomdupe.jobs.project import Project
     from bloomdupe.store.store import Store
@@ -61,15 +62,11 @@ class Problems:
             yield f"... and {self.count - len(self.shown):,} more"
 
 
-@dataclass
-class Added:
-    """What became of requests that were added by hand."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    """By result: those of :func:`~bloomdupe.crawl.added_requests.add_request`; and
-    ``was_pending`` (left as they are), ``unseen`` (they cannot be repeated), and
-    ``handed_over`` to the running crawl, which is to take them in."""
-    problems: Problems = field(default_factory=Problems)
+Counts = Counter[str]
+"""Requests that were added by hand, by result: those of
+:func:`~bloomdupe.crawl.added_requests.add_request`; and ``was_pending`` (left as they
+are), ``unseen`` (they cannot be repeated), and ``handed_over`` to the running crawl,
+which is to take them in."""
 
 
 class HeldJob:
@@ -96,7 +93,7 @@ class HeldJob:
         given.set("JOBDIR", str(path.parent), "cmdline")
         job = CrawlJob(JobSettings.read(given), project.spider, project.fingerprinter)
         seen = job.open_filter()
-        return cls(Frontier(seen, **order_of(project)), Rules(), seen.close)
+        return cls(Frontier(seen, order=project.order), Rules(), seen.close)
 
     @property
     def stores(self) -> dict[int, Store]:
@@ -129,65 +126,67 @@ class HeldJob:
         seen = self.frontier.of_slot(one.slot).seen
         return add_request(one, self.rules, seen, self.push)
 
-    def add(self, requests: list[SentRequest], added: Added) -> None:
+    def add(self, requests: list[SentRequest]) -> Counts:
         """Make requests pending that the job has not seen, and count them."""
-        added.counts.update(map(self.add_one, requests))
+        counts = Counts(map(self.add_one, requests))
         self.commit()
+        return counts
 
-    def requeue(
-        self, requests: Iterable[SentRequest], project: Project, added: Added
-    ) -> None:
-        """Make pages pending again that are done, in one transaction.
+    def requeue(self, requests: Iterable[SentRequest], project: Project) -> Counts:
+        """Make pages pending again that are done, in one transaction; count them.
 
         Pages that are pending are left, and so are pages that were never seen. Memory
         grows with the given requests, about 1 kB each.
         """
+        counts = Counts()
         wanted: dict[bytes, SentRequest] = {}
         for one in requests:
             key, exact = one.keys[0]
             if not self.frontier.of_slot(one.slot).seen.contains(key, exact=exact):
-                added.counts["unseen"] += 1
+                counts["unseen"] += 1
             elif self.rules.keep_out(one.slot, url_of(one.payload)):
-                added.counts[BLOCKED] += 1
+                counts[BLOCKED] += 1
             else:
                 wanted[key] = one
         for key, _ in pending_among(self.stores.values(), project):
-            added.counts["was_pending"] += wanted.pop(key, None) is not None
+            counts["was_pending"] += wanted.pop(key, None) is not None
         for one in wanted.values():
             self.push(one._replace(payload=brought_back(one.payload)))
-        added.counts[TAKEN_IN] += len(wanted)
+        counts[TAKEN_IN] += len(wanted)
         self.commit()
+        return counts
 
     def requeue_failed(
-        self, selection: Selection, reasons: tuple[str, ...], added: Added
-    ) -> None:
+        self, selection: Selection, reasons: tuple[str, ...], problems: Problems
+    ) -> Counts:
         """Make requests pending again that failed for these reasons (() are all).
 
         It is one transaction. Each stays among the failed requests until it succeeds.
         """
-        parts = {}
+        counts, parts = Counts(), {}
         for number, store in self.stores.items():
             puts: dict[bytes, bytes] = {}
             for digest, one in failures_in(store):
                 if not (one.is_to_retry(reasons) and selection.has(one.slot, one.url)):
                     continue
                 if one.waiting:
-                    added.counts["was_pending"] += 1
+                    counts["was_pending"] += 1
                 elif one.payload is None:
                     source = one.parent or "the page that has led to it"
-                    added.problems.add(
+                    problems.add(
                         one.url,
                         "it could not be stored, or its page is revisited anyway;"
                         f" {source} yields it again",
                     )
                 elif self.rules.keep_out(one.slot, one.url):
-                    added.counts[BLOCKED] += 1
+                    counts[BLOCKED] += 1
                 else:
                     self.push(SentRequest(one.slot, one.priority, one.payload))
                     puts[digest] = one._replace(waiting=True).packed()
-            added.counts[TAKEN_IN] += len(puts)
+            counts[TAKEN_IN] += len(puts)
             parts[number] = Part(changes={FAILURES: puts})
         self.commit(parts)
+        return counts
 
     # Removing requests
 
@@ -242,11 +241,9 @@ def brought_back(payload: bytes) -> bytes:
     return changed(payload, dont_filter=True)
 
 
-def order_of(project: Project | None) -> dict[str, Any]:
-    """Return the options of a frontier in the order of a project, if there is one."""
-    if project is None:
-        return {}
-    return {"order": project.order}
+def order_of(project: Project | None) -> QueueOrder:
+    """Return the order of a project, if there is one."""
+    return NEWEST_FIRST if project is None else project.order
 
 
 def pending_among(

@@ -26,7 +26,7 @@ from bloomdupe.filter.contents import info_of_records, stored_record
 from bloomdupe.filter.parameters import is_url
 from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.frontier.sent_request import partition_of
-from bloomdupe.jobs.held import pending_among
+from bloomdupe.jobs.held import Counts, pending_among
 from bloomdupe.jobs.listed import FailedRequests, FoundUrl, ListedRequest, Selection
 from bloomdupe.jobs.view import View
 from bloomdupe.requests.layout import url_of
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from bloomdupe.filter.contents import FilterInfo
     from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.frontier.sent_request import SentRequest
-    from bloomdupe.jobs.held import Added, HeldJob, Problems
+    from bloomdupe.jobs.held import HeldJob, Problems
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.request_line import Line
     from bloomdupe.jobs.view import Life
@@ -264,13 +264,13 @@ class Job(ABC):
 
     # Changing
 
-    def add(self, project: Project, found: Iterator[SentRequest], added: Added) -> None:
+    def add(self, project: Project, found: Iterator[SentRequest]) -> Counts:
         """Add requests that were not seen, some hundreds in each transaction.
 
         The job may run; a missing job begins. After an interruption, committed requests
         stay, and count as seen the next time.
         """
-        held, portions = None, portioned(found)
+        counts, held, portions = Counts(), None, portioned(found)
         if self.life().owner is None:
             # Another process may be quicker.
             with contextlib.suppress(StoreLockedError):
@@ -278,11 +278,12 @@ class Job(ABC):
         if held is None:
             for some in portions:
                 self.hand_over(some)
-                added.counts["handed_over"] += len(some)
-            return
+                counts["handed_over"] += len(some)
+            return counts
         with contextlib.closing(held):
             for some in portions:
-                held.add(some, added)
+                counts += held.add(some)
+        return counts
 
     def changing(self, project: Project | None) -> HeldJob:
         """Open the job for changes; refuse with StoreLockedError if a crawl has it."""

@@ -126,7 +126,11 @@ class JobInRedis(Job):
             owner = PartitionOwner.at(self._address, PARTITIONS)
             undo.callback(owner.give_back)
             held = HeldFrontier(
-                owner, 0.0, BloomFilter.open, parameters=parameters, **order_of(project)
+                owner,
+                0.0,
+                BloomFilter.open,
+                parameters=parameters,
+                order=order_of(project),
             )
             held.join()
             if len(owner.stores) != PARTITIONS:

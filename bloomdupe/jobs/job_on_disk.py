@@ -168,7 +168,7 @@ class JobOnDisk(Job):
             return HeldJob.begun(path, project)
         with ExitStack() as undo:
             seen = undo.enter_context(BloomFilter.open(path))
-            frontier = Frontier(seen, **order_of(project))
+            frontier = Frontier(seen, order=order_of(project))
             job = HeldJob(frontier, rules_of(path), seen.close)
             AddedRequests(frontier, job.add_one).take_all()
             undo.pop_all()

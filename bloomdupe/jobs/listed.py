@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.crawl.state.failures import stored_failures
-from bloomdupe.errors import SettingError
 from bloomdupe.foreign import check_packed
 from bloomdupe.requests.layout import fields_of, number_of, url_of
+from bloomdupe.settings import check_patterns
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterable
 
     from bloomdupe.crawl.state.failures import Failure
@@ -37,13 +37,9 @@ class Selection:
 
     @classmethod
     def of(cls, slot: str | None, pattern: str | None) -> Selection:
-        """Read a user's options; raises :class:`SettingError` if they are bad."""
-        try:
-            return cls(slot, None if pattern is None else re.compile(pattern))
-        except (re.error, OverflowError, RecursionError) as error:
-            raise SettingError(
-                f"--pattern {pattern!r} is not a regular expression: {error}"
-            ) from error
+        """Read a user's options; raises ``SettingError`` if they are bad."""
+        given = [] if pattern is None else [pattern]
+        return cls(slot, next(iter(check_patterns(given, "--pattern")), None))
 
     def has(self, slot: str, url: str) -> bool:
         """Whether a request is selected."""
@@ -53,12 +49,11 @@ class Selection:
 
     def has_stored(self, slot: str, payload: bytes) -> bool:
         """Whether a stored request is selected; one that is damaged has no URL."""
-        if self.pattern is None:
-            return self.slot in (None, slot)
         try:
-            return self.has(slot, _checked(payload)["url"])
+            url = "" if self.pattern is None else _checked(payload)["url"]
         except ValueError:
             return False
+        return self.has(slot, url)
 
 
 class ListedRequest(NamedTuple):

@@ -87,12 +87,8 @@ class View:
         backoffs = {name: backoff_of(state, now) for name, state in states.items()}
         self.backing_off = {name: one for name, one in backoffs.items() if one}
         """Those of them that back off."""
-        self.delays = {
-            name: states[name].delay
-            for name, _ in self.largest(MOST_SLOTS)
-            if name in states and states[name].delay
-        }
-        """Seconds between two requests, of the largest slots that have a delay."""
+        self.delays = {name: one.delay for name, one in states.items() if one.delay}
+        """Seconds between two requests, of the slots that have a delay."""
         self.outputs = [
             {"uri": feed["uri"], "items": feed["items"], "bytes": feed["size"]}
             for feed in crawls[0].get("feeds", {}).values()
@@ -229,9 +225,8 @@ class View:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures of the job as plain types, for JSON."""
-        names = (
-            "pending", "delayed", "taken_in", "pages", "delays", "round", "transaction",
-        )  # fmt: skip
+        names = "pending", "delayed", "taken_in", "pages", "round", "transaction"
+        largest, delays = dict(self.largest()), self.delays
         return {
             "state": self.state.name,
             "state_detail": self.state.detail,
@@ -246,7 +241,8 @@ class View:
             "items": self.totals.items,
             "totals": self.totals.record,
             "slots": len(self.slots),
-            "largest": dict(self.largest()),
+            "largest": largest,
+            "delays": {slot: delays[slot] for slot in largest if slot in delays},
             "backing_off": {
                 slot: one._asdict() for slot, one in self.backing_off.items()
             },

@@ -16,7 +16,7 @@ from bloomdupe.crawl.retries import is_start
 from bloomdupe.errors import StoreError, UnserializableError
 from bloomdupe.filter.parameters import is_url
 from bloomdupe.frontier.sent_request import SentRequest
-from bloomdupe.jobs.held import Added, HeldJob
+from bloomdupe.jobs.held import Counts, HeldJob, Problems
 from bloomdupe.jobs.request_line import slot_of
 from bloomdupe.moving.scrapy_job import ScrapyJob
 from bloomdupe.requests.serializer import Serializer
@@ -49,11 +49,13 @@ def import_into(
     *,
     trusted: bool,
     only_seen: bool,
-) -> tuple[Added, list[str]]:
+    problems: Problems,
+) -> tuple[Counts, list[str]]:
     """Make the job with the store at ``path``, which must not exist.
 
     Returns counts of the requests that are pending now, and of the fingerprints that
-    are marked as seen; and remarks on data that are not imported.
+    are marked as seen; and remarks on data that are not imported. What cannot be read
+    is a problem.
 
     The ``source`` is a crawl of another program, which has stopped. It is not changed.
     Pending requests are loaded only from a source that is ``trusted``; ``only_seen``
@@ -69,18 +71,18 @@ def import_into(
     if building.is_dir() and files.owner_of(building / path.name):
         raise StoreError(f"{building}: another import is making this job")
     files.delete_unfinished(building)
-    added = Added()
+    counts = Counts()
     try:
         files.make_directory(building, 0o700)
         with closing(HeldJob.begun(building / path.name, project)) as job:
             seen = job.frontier.seen
             if has_pending:
-                _take_requests(job, project, source, added)
+                counts[TAKEN_IN] = _take_requests(job, project, source, problems)
             if not only_seen:
                 seen.notes["run"] = IMPORTED
-            for fingerprint in source.fingerprints(added.problems):
+            for fingerprint in source.fingerprints(problems):
                 seen.add(fingerprint, exact=bool(project.exact))
-                added.counts[SEEN] += 1
+                counts[SEEN] += 1
                 if job.frontier.due:
                     job.commit()
             remarks = source.end(path.parent, trusted=trusted)
@@ -89,14 +91,17 @@ def import_into(
         files.sync_directory(path.parent)
     finally:
         files.delete_unfinished(building)
-    return added, remarks
+    return counts, remarks
 
 
 def _take_requests(
-    job: HeldJob, project: Project, source: ScrapyJob | RedisJob, added: Added
-) -> None:
-    """Add the pending requests; their ages keep the order in which they were taken."""
-    order, crawler, problems = project.order, project.crawler, added.problems
+    job: HeldJob, project: Project, source: ScrapyJob | RedisJob, problems: Problems
+) -> int:
+    """Add the pending requests, and count them.
+
+    Their ages keep the order in which they were taken.
+    """
+    order, crawler = project.order, project.crawler
     serializer, folder = Serializer(crawler.spider), job.stores[0].path.parent
     total, requests = source.pending(crawler, folder, problems)
     for place, request in enumerate(requests):
@@ -113,6 +118,6 @@ def _take_requests(
         )
         key, exact = project.key_of(request)
         job.frontier.seen.add(key, exact=exact)
-        added.counts[TAKEN_IN] += 1
         if job.frontier.due:
             job.commit()
+    return job.pending

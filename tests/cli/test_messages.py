@@ -75,7 +75,7 @@ URL = "https://a.example/"
         ("requeue --reason dns", "add --failed"),
         ("block", "name URLs, each a rule by itself, or --slot or --pattern"),
         (f"block {URL} --slot a", "each a rule by itself, or --slot"),
-        ("block --pattern (", "--pattern '(' is not a regular expression"),
+        ("block --pattern (", "--pattern: '(' is not a regular expression"),
         ("pause", "--slot SLOT names the slot to pause"),
         ("list --reason dns", "add --failed"),
         ("list --failed --reason often", "--reason = 'often': expected"),

@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +14,13 @@ from w3lib.url import canonicalize_url
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import StoreError, StoreMismatchError
 from bloomdupe.printable import logger_of
+from bloomdupe.settings import check_patterns
 from bloomdupe.store import files
 from bloomdupe.store.files import open_regular
 from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterable, Sequence
 
     from scrapy import Spider
@@ -104,12 +105,7 @@ class Rules:
         if "url" in rule:
             self._urls.add(canonicalize_url(rule["url"]))
         elif "pattern" in rule:
-            try:
-                pattern = re.compile(rule["pattern"])
-            except (re.error, OverflowError, RecursionError) as error:
-                raise ValueError(
-                    f"{rule['pattern'][:80]!r} is not a regular expression: {error}"
-                ) from error
+            (pattern,) = check_patterns([rule["pattern"]], "a pattern")
             self._patterns.append((rule.get("slot"), pattern))
         else:
             self._slots.add(rule["slot"])
