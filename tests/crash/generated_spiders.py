@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from crawls import Stop
-from judging import Verdict
 from programs import FEATURES, ON_DISK, SETTINGS, Program, answer_to, made
 from spiders.generated import Generated
-from stock import Model, ask_scrapy
-from stop_points import crawled, on_redis, outcomes_of
+from stock import Model, expected
+from stop_points import Crawling, on_disk, on_redis, tried
 from table import Idiom
-from trial import OK, Fault, Outcome
+from trial import Fault, Outcome
 
 MOST_KILLS = 3
 RAISING = {"fails"}
@@ -69,43 +68,26 @@ class GeneratedSpiders(Fault):
     features: ClassVar[tuple[str, ...]]
     killed: ClassVar[int]
     """Crawls of a program that are killed."""
-    crawl: ClassVar[Callable[..., Verdict]]
-    """Crawls with some stops and to the end; without stops, lists the points."""
+    crawl: ClassVar[Crawling]
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
-        program = made(seed, self.features)
-        found = self.tried(program, folder, seed)
-        if found[-1] != OK:
-            text = json.dumps(program)
-            (folder / "program.json").write_text(text)
-            found[-1] = Outcome(found[-1].verdict, f"{found[-1].words}\n  {text}")
-        return found
-
-    def tried(self, program: Program, folder: Path, seed: int) -> list[Outcome]:
-        """Crawl undisturbed, and with kills. A crawl without a kill does not count."""
-        rng = random.Random(seed)
+        program, rng = made(seed, self.features), random.Random(seed)
         idiom = idiom_of(program)
-        model = ask_scrapy(idiom)
-        first = self.crawl(folder, idiom, model, [])
-        if first.complaints:
-            return outcomes_of(first)
-        found: list[Outcome] = []
-        stops = [stops_of(first.points, model, rng) for _ in range(self.killed)]
-        # A slow crawl may not come to the other stops.
-        for each in (*stops, [Stop(point="here start")]):
-            if len(found) == self.killed:
-                break
-            verdict = self.crawl(folder, idiom, model, each)
-            found += outcomes_of(verdict)[-1:]
-            if verdict.complaints:
-                break
-        return found
+
+        def choose(points: list[str]) -> Iterator[list[Stop]]:
+            for _ in range(self.killed):
+                yield stops_of(points, expected(idiom), rng)
+            # A slow crawl may not come to the other stops.
+            yield [Stop(point="here start")]
+
+        found = tried(self.crawl, idiom, choose, folder, self.killed)
+        return [outcome.at(f"{json.dumps(program)}\n  ") for outcome in found]
 
     def control(self, folder: Path) -> list[Outcome]:
         """The fingerprints of children are forgotten at a restart."""
         idiom, stops = idiom_of(WITH_CHILDREN), [Stop(point="here p0 2")]
-        model, without = ask_scrapy(idiom), "waiting_for_pages"
-        return outcomes_of(self.crawl(folder, idiom, model, stops, without))
+        without = "waiting_for_pages"
+        return tried(self.crawl, idiom, lambda _: [stops], folder, without=without)
 
 
 def stops_of(points: list[str], model: Model, rng: random.Random) -> list[Stop]:
@@ -130,7 +112,7 @@ class OnDisk(GeneratedSpiders):
     cases = 20
     killed = 2
     features = tuple(FEATURES)
-    crawl = staticmethod(crawled)
+    crawl = staticmethod(on_disk)
 
 
 class OnRedis(GeneratedSpiders):

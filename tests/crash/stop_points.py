@@ -6,13 +6,14 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from child import each_caught
 from crawls import Stop
-from judging import Verdict, expected, stopped, undisturbed
-from stock import Model
+from judging import Verdict, stopped
+from stock import expected
 from support.engines import Redis
 from support.redis_server import RedisServer
 from table import Idiom, load
@@ -35,63 +36,54 @@ IDLE_POINTS = 11
 """Of a run that finds its job finished."""
 
 
-def every_idiom() -> list[Idiom]:
-    """Return all idioms by name."""
-    return [idiom for _, idiom in sorted(load().items())]
+IDIOMS = [idiom for _, idiom in sorted(load().items())]
+SHARED = [idiom for idiom in IDIOMS if idiom.may_be_shared]
+
+Crawling: TypeAlias = Callable[..., Verdict]
+"""Crawls an idiom with a stop after the other, then to the end."""
 
 
-def outcomes_of(verdict: Verdict) -> list[Outcome]:
-    """Return an outcome for each stop; the complaints of the judge are in the last."""
-    words = f"{', '.join(verdict.stopped)}: {'; '.join(verdict.complaints)}"
-    outcome = OK
-    if any(word in words for word in ("missing", "never asked", "ended with")):
-        outcome = lost(words)
-    elif verdict.complaints:
-        outcome = silently_wrong(words)
-    some = len(verdict.stopped) or len(verdict.complaints)
-    return ([OK] * (some - 1) + [outcome]) if some else []
+def on_disk(folder: Path, *crawl: Any, **options: Any) -> Verdict:
+    return stopped(*crawl, place=folder, **options)
 
 
-def crawled(
-    folder: Path,
-    idiom: Idiom,
-    model: Model,
-    stops: list[Stop],
-    without: str | None = None,
-    **options: Any,
-) -> Verdict:
-    """Crawl with a stop after the other, then to the end; see ``judging.py``."""
-    return stopped(idiom, model, stops, without=without, place=folder, **options)
-
-
-def on_redis(folder: Path, *crawl: Any) -> Verdict:
+def on_redis(folder: Path, *crawl: Any, **options: Any) -> Verdict:
     """Do so on a Redis, one worker after the other."""
     with RedisServer(folder / "redis") as server:
-        return crawled(folder, *crawl, engine=Redis(server))
+        return on_disk(folder, *crawl, engine=Redis(server), **options)
 
 
 def tried(
+    crawl: Crawling,
     idiom: Idiom,
     choose: Callable[[list[str]], Iterable[list[Stop]]],
     folder: Path,
-    *,
-    idle: Stop | None = None,
-    without: str | None = None,
+    most: int | None = None,
+    **options: Any,
 ) -> list[Outcome]:
-    """Crawl an idiom with each of the chosen lists of stops.
+    """Crawl an idiom undisturbed, then with each of the chosen lists of stops.
 
     ``choose`` is given the names of all points that an undisturbed crawl passes. A
-    crawl in which no stop took place does not count. ``idle`` is a stop of the first
-    run that finds the job finished.
+    crawl in which no stop took place does not count. Try ``most`` that count.
     """
-    model = undisturbed(idiom)
-    points = stopped(idiom, model, []).points
-    later = (None,) if idle is None else (idle, None)
-    verdicts = [
-        crawled(folder, idiom, model, stops, without, later=later)
-        for stops in choose(points)
-    ]
-    return [outcomes_of(verdict)[-1] for verdict in verdicts if verdict.stopped]
+    model = expected(idiom)
+    verdict = crawl(folder, idiom, model, [])
+    if verdict.complaints:
+        return [outcome_of(verdict)]
+    verdicts = (
+        crawl(folder, idiom, model, stops, **options)
+        for stops in choose(verdict.points)
+    )
+    counted = (outcome_of(one) for one in verdicts if one.stopped or one.complaints)
+    return [*islice(counted, most)]
+
+
+def outcome_of(verdict: Verdict) -> Outcome:
+    """Return what the judge has found."""
+    words = f"{', '.join(verdict.stopped)}: {'; '.join(verdict.complaints)}"
+    if any(word in words for word in ("missing", "never asked", "ended with")):
+        return lost(words)
+    return silently_wrong(words) if verdict.complaints else OK
 
 
 class StopPoints(Fault):
@@ -99,13 +91,11 @@ class StopPoints(Fault):
 
     number = "F3"
     name = "`kill -9`, Ctrl-C, SIGTERM, an error at every commit, write and sync"
-    cases = 4
+    cases = 8
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
-        idioms = every_idiom()
-        idiom = idioms[seed % len(idioms)]
-        rng = random.Random(seed)
-        first = seed // len(idioms) % STRIDE
+        idiom, rng = IDIOMS[seed % len(IDIOMS)], random.Random(seed)
+        first = seed // len(IDIOMS) % STRIDE
 
         def choose(points: list[str]) -> Iterator[list[Stop]]:
             numbers = range(first + 1, len(points) + 1, STRIDE)
@@ -122,7 +112,7 @@ class StopPoints(Fault):
                     yield [replace(stop, action=rng.choice(SIGNALS))]
 
         idle = Stop(number=rng.randint(1, IDLE_POINTS))
-        return tried(idiom, choose, folder, idle=idle)
+        return tried(on_disk, idiom, choose, folder, later=(idle, Stop()))
 
     def control(self, folder: Path) -> list[Outcome]:
         """Take three protections out, each by itself."""
@@ -137,7 +127,7 @@ class StopPoints(Fault):
         def taking_out(
             without: str, stops: list[list[Stop]]
         ) -> Callable[[Path], list[Outcome]]:
-            return partial(tried, plain, lambda _: stops, without=without)
+            return partial(tried, on_disk, plain, lambda _: stops, without=without)
 
         return each_caught(
             folder,
@@ -152,15 +142,13 @@ class SharedIdioms(Fault):
 
     number = "F24"
     name = "`kill -9` of workers on Redis that crawl as everyday spiders do"
-    cases = 12
+    cases = len(SHARED)
     needs = "redis-server"
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         """Kill each worker before an answer, or at a step of a commit."""
-        idioms = [idiom for idiom in every_idiom() if idiom.may_be_shared]
-        idiom, rng = idioms[seed % len(idioms)], random.Random(seed)
-        model = expected(idiom)
-        requests = model.visits.total()
+        idiom, rng = SHARED[seed % len(SHARED)], random.Random(seed)
+        requests = expected(idiom).visits.total()
         stops = [
             rng.choice([
                 Stop(request=rng.randint(1, requests)),
@@ -168,10 +156,10 @@ class SharedIdioms(Fault):
             ])
             for _ in range(KILLS if requests else 0)  # else no site can kill a worker
         ]  # fmt: skip
-        return outcomes_of(on_redis(folder, idiom, model, stops))
+        return tried(on_redis, idiom, lambda _: [stops], folder)
 
     def control(self, folder: Path) -> list[Outcome]:
         """Only the worker that has logged in is logged in."""
-        login, stops = load()["login"], [Stop(point="here logged in")] * KILLS
-        verdict = on_redis(folder, login, expected(login), stops, "keeping_cookies")
-        return outcomes_of(verdict)
+        stops, without = [Stop(point="here logged in")] * KILLS, "keeping_cookies"
+        login = load()["login"]
+        return tried(on_redis, login, lambda _: [stops], folder, without=without)

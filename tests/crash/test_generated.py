@@ -11,7 +11,7 @@ import pytest
 from crawls import Stop
 from generated_spiders import OnDisk, OnRedis, idiom_of
 from programs import FEATURES, Program, Step, covering, made
-from stock import ask_scrapy
+from stock import expected
 
 ITEM: Step = ["item", "a"]
 START: list[Step] = [["ask", "p0", {}]]
@@ -116,7 +116,7 @@ def test_a_program_that_has_failed(
     fault: OnDisk | OnRedis, found: Found, tmp_path: Path
 ) -> None:
     idiom = idiom_of(found.program)
-    verdict = fault.crawl(tmp_path, idiom, ask_scrapy(idiom), [*found.stops])
+    verdict = fault.crawl(tmp_path, idiom, expected(idiom), [*found.stops])
     assert len(verdict.stopped) == len(found.stops)
     assert verdict.complaints == []
 

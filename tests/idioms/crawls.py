@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import csv
 import gzip
-import hashlib
 import json
 import math
 import os
-import pickle
 import re
 import shutil
 import sqlite3
 import tempfile
 from collections import Counter
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -33,8 +30,6 @@ from table import Idiom
 
 DELAY = 0.004
 """Seconds that an answer takes."""
-OF_A_RUN = {"owner.lock", "lock.mdb", "clean.json"}
-"""Files of a store that say who works on it, and spare the next one a check."""
 FORCED = "forcing unclean shutdown"
 """In the log of a run in which Ctrl-C came twice."""
 MEDIA = {"file_urls", "files"}
@@ -74,7 +69,7 @@ class Stop:
     itself at the point of this number (counted from the point ``since``, or from the
     first point), or at the ``nth`` point with a name that begins so. ``action`` is
     ``kill``, or the name of an error that is raised there, or of a signal of a user:
-    ``SIGINT``, ``SIGINT twice``, ``SIGTERM``.
+    ``SIGINT``, ``SIGINT twice``, ``SIGTERM``. It may write down all points (``trace``).
     """
 
     request: int | None = None
@@ -83,12 +78,10 @@ class Stop:
     point: str | None = None
     nth: int = 1
     action: str = "kill"
+    trace: bool = False
 
-    def fields(self) -> dict[str, Any]:
-        """Return what the process has to know, which the site does not see to."""
-        if self.request is not None:
-            return {}
-        return {name: one for name, one in asdict(self).items() if one is not None}
+
+NOWHERE = Stop()
 
 
 class Last(NamedTuple):
@@ -147,7 +140,7 @@ class IdiomCrawl(Crawl):
     On Redis, each run is a worker that gets all partitions. ``stock`` leaves out
     bloomdupe and ``JOBDIR``, ``without`` names a protection of it
     that is taken out (see ``taken_out.py``). Its folder is made in ``place``, and is
-    removed afterwards without ``keep``. A process may open so many ``open_files``.
+    removed afterwards without ``keep``.
     """
 
     def __init__(
@@ -158,7 +151,6 @@ class IdiomCrawl(Crawl):
         stock: bool = False,
         without: str | None = None,
         place: Path | None = None,
-        open_files: int | None = None,
     ) -> None:
         self.idiom = idiom
         self.runs: list[Run] = []
@@ -168,7 +160,6 @@ class IdiomCrawl(Crawl):
         self._is_stock = stock
         self.settings = self.project()
         self._module = idiom.spider.__module__
-        self._limits = {} if open_files is None else {"open_files": open_files}
         self._before = None if without is None else getattr(taken_out, without)
 
     def project(self) -> dict[str, Any]:
@@ -189,22 +180,18 @@ class IdiomCrawl(Crawl):
         elif not self.keep:
             shutil.rmtree(self.folder.parent, ignore_errors=True)
 
-    def run_command(self, stop: Stop | None = None, *, trace: bool = False) -> Run:
+    def run_command(self, stop: Stop = NOWHERE) -> Run:
         """Run the command once, until it ends or is stopped."""
         self.engine.pass_on("", last=True)
         self.make_project()
-        wanted = {"trace": True} if trace else (stop or Stop()).fields()
+        given = {name: one for name, one in asdict(stop).items() if one is not None}
         environment = {
             "EVENTS": str(self.next_place / "events"),
             "SCRAPY_SETTINGS_MODULE": "crawl_settings",
-            "STOP": json.dumps(wanted if stop or trace else {}),
+            "STOP": json.dumps(given),
         }
-        self.site.kill_at((stop or Stop()).request or 0)
-        task = {
-            "before": self._before,
-            "environment": environment,
-            **self._limits,
-        }
+        self.site.kill_at(stop.request or 0)
+        task = {"before": self._before, "environment": environment}
         process = self.start_command(*self.idiom.command, **task)
         self.site.name_victim(process.pid)
         self.runs.append(process.wait())
@@ -262,29 +249,7 @@ class IdiomCrawl(Crawl):
         }
         return json.dumps(fields)
 
-    def files(self) -> dict[str, str]:
-        """Return a digest of each file that is not of a run: outputs, store, spool."""
-        return {
-            str(path.relative_to(self.folder)): hashlib.sha256(
-                _content_of(path)
-            ).hexdigest()
-            for path in sorted(self.folder.rglob("*"))
-            if path.is_file()
-            and path.suffix not in {".log", ".pyc"}
-            and path.name not in OF_A_RUN
-        }
-
 
 def _opened(file: Path) -> Any:
     read = gzip.open if file.suffix == ".gz" else open
     return read(file, "rt", encoding="utf-8", newline="")
-
-
-def _content_of(path: Path) -> bytes:
-    """Return the bytes of a file; of pickled sets, in one order."""
-    data = path.read_bytes()
-    if path.name != "spider.state":
-        return data
-    with suppress(TypeError):  # more than plain values
-        return json.dumps(pickle.loads(data), default=sorted, sort_keys=True).encode()  # noqa: S301 - ours
-    return data

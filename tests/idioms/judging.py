@@ -9,17 +9,14 @@ progress at the last checkpoint before each stop, or have arrived since.
 from __future__ import annotations
 
 import errno
-import json
-import re
 import signal
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from crawls import IdiomCrawl, Outputs, Stop, finished, last_checkpoints, went_well
-from stock import Model, ask_scrapy
+from crawls import IdiomCrawl, Outputs, Stop, finished, last_checkpoints
+from stock import Model
 from support.crawl import Run
 from support.engines import DISK, Memory
 from support.judge import SHOWN, compare, compare_visits
@@ -31,8 +28,8 @@ STOPPED_TWICE = "\ntwisted.internet.error.ReactorNotRunning: "
 """Ends a traceback of Twisted when a script's own crawler gets Ctrl-C twice."""
 USERS = (0, signal.SIGINT, signal.SIGTERM)
 """How a run may end that a user has stopped: well, or before Scrapy has begun."""
-RUNS = 8
-"""After so many runs a crawl must be finished, if it is not stopped any more."""
+RUNS = 12
+"""After so many runs a crawl must be finished: at most four of them are stopped."""
 
 
 @dataclass
@@ -100,59 +97,23 @@ def ended(run: Run) -> str:
 
 
 def run_to_end(crawl: IdiomCrawl) -> list[str]:
-    """Run the command until it says that it has finished."""
-    for _ in range(RUNS):
-        run = crawl.run_command()
-        if finished(run):
+    """Run the command until it says that it has finished, if it has not said so."""
+    if not crawl.runs:
+        crawl.run_command()
+    while True:
+        run = crawl.runs[-1]
+        if run.stopped is None and finished(run):
             return crawl.collected()
-        if run.status:
+        if run.stopped is None and run.status:
             return [ended(run)]
-    return [f"not finished after {RUNS} runs"]
+        if len(crawl.runs) == RUNS:
+            return [f"not finished after {RUNS} runs"]
+        crawl.run_command()
 
 
-def expected(idiom: Idiom) -> Model:
-    """Return the result of stock Scrapy; crawl where Scrapy cannot know everything."""
-    if idiom.items is None and idiom.says is None:
-        return ask_scrapy(idiom)
-    return undisturbed(idiom)
-
-
-def undisturbed(idiom: Idiom) -> Model:
-    """Crawl in peace, to the very end of the process.
-
-    Stock Scrapy says which result a crawl must have, or the table where it cannot know.
-    """
-    if idiom.items is None:
-        items = ask_scrapy(idiom).items
-    else:
-        items = Counter(json.dumps({"page": page}) for page in idiom.items)
-    with IdiomCrawl(idiom) as crawl:
-        complaints = []
-        while True:
-            run = crawl.run_command(Stop(point="before exit"))
-            if run.stopped is not None and went_well(run):
-                break
-            if len(crawl.runs) == RUNS:
-                complaints.append(f"not finished after {RUNS} runs")
-                break
-        visits = crawl.visits
-        if len(crawl.runs) > 1 and idiom.repeats is None:
-            # It has interrupted itself: what came again need not come again each time.
-            visits = Counter(set(visits))
-        model = Model(items, visits, complaints)
-        complaints += judge(model, crawl)
-        says = idiom.says
-        if says is not None and not re.search(says, crawl.runs[0].log):
-            complaints.append(f"the log does not say {says}")
-        return model
-
-
-def again(crawl: IdiomCrawl, *stops: Stop | None) -> list[str]:
-    """Run the command of a finished job again, once for each stop; None: to the end.
-
-    Nothing may change.
-    """
-    files, outputs = crawl.files(), crawl.outputs()
+def again(crawl: IdiomCrawl, *stops: Stop) -> list[str]:
+    """Run the command of a finished job again, once for each stop: nothing changes."""
+    files, outputs = crawl.contents(), crawl.outputs()
     complaints = []
     for stop in stops:
         run = crawl.run_command(stop)
@@ -161,7 +122,7 @@ def again(crawl: IdiomCrawl, *stops: Stop | None) -> list[str]:
         if asked := {visit.what for visit in run.visits} - set(crawl.idiom.start_asks):
             complaints.append(f"{run.name} asks for {sorted(asked)[:SHOWN]}")
     complaints += compared(outputs, crawl.outputs())
-    if changed := dict(crawl.files().items() ^ files.items()):
+    if changed := dict(crawl.contents().items() ^ files.items()):
         complaints.append(f"files have changed: {sorted(changed)}")
     return complaints
 
@@ -174,32 +135,25 @@ def stopped(
     engine: Memory = DISK,
     without: str | None = None,
     place: Path | None = None,
-    open_files: int | None = None,
-    later: Sequence[Stop | None] = (),
+    later: Sequence[Stop] = (),
 ) -> Verdict:
     """Crawl, with a stop after the other, then to the end; and judge.
 
-    Without stops, the points of the first run are listed.
-    See :class:`crawls.IdiomCrawl` for ``without``, and for ``place``, in which the
-    folder is kept if something is wrong. The finished job is run again with the stops
-    ``later``.
+    Without stops, the points of the crawl are listed. See :class:`crawls.IdiomCrawl`
+    for ``without``, and for ``place``, in which the folder is kept if something is
+    wrong. The finished job is run again with the stops ``later``.
     """
     verdict = Verdict()
-    options: Any = {"without": without, "place": place, "open_files": open_files}
-    with IdiomCrawl(idiom, engine=engine, **options) as crawl:
-        if not stops:
-            verdict.points = crawl.run_command(trace=True).points
-        for stop in stops:
+    with IdiomCrawl(idiom, engine=engine, without=without, place=place) as crawl:
+        for stop in stops or [Stop(trace=True)]:
             run = crawl.run_command(stop)
             if run.stopped is not None:
                 verdict.stopped.append(run.stopped)
                 verdict.complaints += failed_well(run, stop)
-            if run.stopped is None and (run.status or finished(run)):
+            elif run.status or finished(run):
                 break
-        if crawl.runs[-1].stopped is None and crawl.runs[-1].status:
-            verdict.complaints.append(ended(crawl.runs[-1]))
-        else:
-            verdict.complaints += run_to_end(crawl)
+        verdict.points = crawl.runs[0].points
+        verdict.complaints += run_to_end(crawl)
         verdict.complaints += judge(model, crawl)
         if later:
             verdict.complaints += again(crawl, *later)

@@ -37,7 +37,7 @@ class Idiom:
     moments: tuple[str, ...] = ()
     """Points in the spider where it is stopped, too; see :func:`stops.moment`."""
     items: tuple[str, ...] | None = None
-    """The parts of all items, where stock Scrapy cannot be asked for them."""
+    """All pages, each of which has one item, where stock Scrapy cannot be asked."""
     repeats: int | None = 0
     """Requests that a stop may repeat besides those in flight or since the last
     checkpoint; None: any number."""
@@ -46,8 +46,6 @@ class Idiom:
     repeats them with it."""
     start_asks: tuple[str, ...] = ()
     """Paths that ``start()`` downloads whenever it runs, to find its requests."""
-    says: str | None = None
-    """A regular expression that the log of an undisturbed crawl must match."""
     waits: bool = False
     """Whether a callback waits for requests. A crawl that closes hands none out any
     more, so the callback never ends: as with Scrapy, it takes a second Ctrl-C."""
@@ -59,11 +57,6 @@ class Idiom:
     @property
     def name(self) -> str:
         return self.spider.name
-
-    @property
-    def about(self) -> str:
-        """Its description, in a line."""
-        return (self.spider.__doc__ or "").strip().splitlines()[0]
 
     @property
     def may_be_shared(self) -> bool:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 from crawls import IdiomCrawl, Stop
-from judging import again, judge, run_to_end, undisturbed
+from judging import again, judge, run_to_end
 from recorder import FILE
-from stock import Model
+from stock import Model, expected
 from table import load
 
 PLAIN = load()["plain"]
@@ -26,7 +26,7 @@ KILL = Stop(point="after pwrite items.jsonl")
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return undisturbed(PLAIN)
+    return expected(PLAIN)
 
 
 @pytest.fixture(scope="module")
@@ -127,12 +127,12 @@ def test_a_finished_job_that_changes_is_seen() -> None:
         assert run_to_end(crawl) == []
         shutil.rmtree(crawl.folder / "job")
         # It asks for pages, puts out items in two feeds, and changes files.
-        assert len(again(crawl, None)) == 4
+        assert len(again(crawl, Stop())) == 4
 
 
 def test_the_judge_sees_a_request_that_counts_too_early() -> None:
     gathers = load()["memory_gathers"]
-    model = undisturbed(gathers)
+    model = expected(gathers)
     with IdiomCrawl(gathers, without="reading_values") as crawl:
         crawl.settings |= {
             "CONCURRENT_REQUESTS": 1,

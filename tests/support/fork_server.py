@@ -15,7 +15,6 @@ import inspect
 import json
 import os
 import platform
-import resource
 import runpy
 import select
 import signal
@@ -82,9 +81,6 @@ def child(task: dict[str, Any]) -> int:
     """Be a ``scrapy`` command, or a script, in a folder; return the exit status."""
     os.chdir(task["folder"])
     os.environ.update(task.get("environment", {}))
-    if "open_files" in task:
-        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (task["open_files"], hard))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     log = os.open(task["log"], flags, 0o600)

@@ -7,6 +7,7 @@ The process that crawls calls such a function first: see ``before`` of
 from __future__ import annotations
 
 import os
+import resource
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.ending import Stopping
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from bloomdupe.store.redis.client import LuaScript
 
+FEW = 64
+"""Files: the items of an idiom are one in two feeds, so there are more."""
 FENCE = ("~= token then return 'not the owner'",)
 STEP = ("if last == step then return 'again' end", "'not the next step'")
 INBOX = ("'another inbox'",)
@@ -77,8 +80,15 @@ def keeping_cookies() -> None:
     CookieJars.of = lambda *_: None  # type: ignore[method-assign]
 
 
-def closing_files() -> None:
-    """Keep every output file open, as long as the process lives."""
+def many_files() -> None:
+    """Let this process have few files open at a time: a crawl has some 30."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FEW, hard))
+
+
+def many_files_and_closing_them() -> None:
+    """Keep every output file open, too, as long as the process lives."""
+    many_files()
     opened = Target.open
 
     def kept_open(self: Target, spider: Any) -> Any:

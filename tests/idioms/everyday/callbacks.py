@@ -174,7 +174,7 @@ class Remark:
         self.text = text
 
 
-@idiom(repeats=None, says="plain values, dataclasses and items can be stored")
+@idiom(repeats=None)
 class ObjectMeta(scrapy.Spider):
     """An object in meta that msgpack cannot store, in a chain."""
 

@@ -25,7 +25,7 @@ class IdleState(Listens, Pages):
         return state
 
     def parse(self, response: Response) -> Iterator[Any]:
-        self.kept.setdefault("pages", set()).add(response.url)
+        self.kept.setdefault("pages", []).append(response.url)
         yield item(response)
 
     def spider_idle(self) -> None:
