@@ -26,6 +26,7 @@ class SharedKills(Fault):
         "workers on Redis killed, or stopped longer than their leases; Redis back at"
         " older data"
     )
+    cases = 13
     needs = "redis-server"
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
