@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.redis_groups import RedisCluster
+from support.redis_groups import redis_cluster
 from support.redis_server import LOGGED, RedisServer
 from support.waiting import until
 
 from bloomdupe.errors import (
-    NotOwnerError,
     StoreAccessError,
     StoreDamagedError,
     StoreError,
@@ -48,14 +48,14 @@ def server(folder: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def owner(server: RedisServer) -> Iterator[PartitionOwner]:
-    made = joined(server.url("crawl"))
+    made = joined(Address.of(server.url("crawl")))
     yield made
     made.close()
 
 
-def joined(url: str) -> PartitionOwner:
+def joined(address: Address) -> PartitionOwner:
     """Return the owner of the only partition of a crawl."""
-    owner = PartitionOwner.at(Address.of(url))
+    owner = PartitionOwner.at(address)
     owner.take({0: owner.sample(1).owners.get(0, NOBODY)})
     return owner
 
@@ -64,7 +64,7 @@ def store_of(owner: PartitionOwner) -> RedisStore:
     return owner.stores[0]
 
 
-def put(owner: PartitionOwner, value: bytes) -> None:
+def put(owner: PartitionOwner, value: bytes = b"1") -> None:
     store_of(owner).commit(Part(changes={HISTORY: {b"a": value}}))
 
 
@@ -93,35 +93,13 @@ def test_a_commit_may_have_more_entries_than_a_call_has_arguments(
         assert snapshot.entries(HISTORY) == len(many)
 
 
-# It waits
-
-
-def test_commits_and_reads_wait_for_a_server_that_is_away(
-    server: RedisServer, owner: PartitionOwner
-) -> None:
-    put(owner, b"1")
-    found: list[bytes] = []
-    acts: list[Callable[[], object]] = [
-        lambda: put(owner, b"2"),
-        lambda: found.append(stored(owner)),
-    ]
-    for number, act in enumerate(acts, 1):
-        server.kill()
-        acting = meanwhile(act)
-        until(lambda: owner.client.interruptions == number)
-        server.start()
-        acting.join()
-    assert found == [b"2"]
-    assert owner.step == 2
-
-
 def test_the_waiting_can_be_ended(server: RedisServer, owner: PartitionOwner) -> None:
     server.kill()
     errors: list[StoreError] = []
 
     def send() -> None:
         try:
-            put(owner, b"1")
+            put(owner)
         except StoreError as error:
             errors.append(error)
 
@@ -134,30 +112,11 @@ def test_the_waiting_can_be_ended(server: RedisServer, owner: PartitionOwner) ->
     assert "\n" not in str(error)
 
 
-@pytest.mark.parametrize(
-    ("damage", "kind"),
-    [
-        (lambda judge: judge.config_set("maxmemory", 1), StoreFullError),
-        (lambda judge: judge.replicaof("127.0.0.1", "1"), StoreAccessError),
-    ],
-    ids=["full", "a replica"],
-)
-def test_what_does_not_pass_is_said_in_one_line(
-    server: RedisServer, owner: PartitionOwner, damage: Any, kind: type[StoreError]
-) -> None:
-    owner.client.stop_waiting()
-    with server.client() as judge:
-        damage(judge)
-        with pytest.raises(kind) as raised:
-            put(owner, b"1")
-        assert "\n" not in str(raised.value)
-
-
 @pytest.mark.slow
 def test_a_crawl_is_on_one_node_of_a_cluster(folder: Path) -> None:
-    with RedisCluster(folder, *LOGGED) as cluster:
-        owner = joined(cluster.url("crawl"))
-        put(owner, b"1")
+    with redis_cluster(folder, *LOGGED) as cluster:
+        owner = joined(Address.of(f"{cluster}#crawl"))
+        put(owner)
         assert stored(owner) == b"1"
         assert owner.renew()
         put(owner, b"2")
@@ -165,46 +124,76 @@ def test_a_crawl_is_on_one_node_of_a_cluster(folder: Path) -> None:
         owner.close()
 
 
-# It is refused
+# It is said in one line
+
+
+def join(owner: PartitionOwner) -> None:
+    joined(owner.client.address)
 
 
 @pytest.mark.parametrize(
-    ("damage", "words"),
+    ("damage", "act", "kind", "words"),
     [
+        ("CONFIG SET maxmemory 1", put, StoreFullError, "memory"),
+        ("REPLICAOF 127.0.0.1 1", put, StoreAccessError, "is a replica"),
         (
-            lambda judge: judge.config_set("maxmemory-policy", "allkeys-lru"),
+            "CONFIG SET maxmemory-policy allkeys-lru",
+            join,
+            StoreMismatchError,
             "throws away keys .* set it to noeviction",
         ),
         (
-            lambda judge: judge.config_set("appendonly", "no", "save", ""),
+            "CONFIG SET appendonly no save ''",
+            join,
+            StoreMismatchError,
             "writes nothing to disk, .* CONFIG SET appendonly yes",
         ),
-        (lambda judge: judge.set("bd:{crawl}:head", "x"), "holds something else"),
-        (lambda judge: judge.hset("bd:{crawl}:head", "a", "b"), "holds something else"),
+        ("SET bd:{crawl}:head x", join, StoreMismatchError, "holds something else"),
+        (
+            "FLUSHALL; HSET bd:{crawl}:head a b",
+            join,
+            StoreMismatchError,
+            "holds something else",
+        ),
+        # And nothing after it: it was restored in part.
+        *(
+            ("HINCRBY bd:{crawl}:head begun 1", act, StoreDamagedError, "aof --fix")
+            for act in (put, lambda owner: owner.sample(1), join)
+        ),
+        ("FLUSHALL", put, StoreError, "the crawl is gone"),
+        ("FLUSHALL", PartitionOwner.renew, StoreError, "the crawl is gone"),
     ],
-    ids=["evicting", "without persistence", "a foreign key", "a foreign hash"],
 )
-def test_a_server_is_refused_in_one_line(
-    server: RedisServer, damage: Any, words: str
+def test_trouble_is_said_in_one_line(
+    server: RedisServer,
+    owner: PartitionOwner,
+    damage: str,
+    act: Any,
+    kind: type[StoreError],
+    words: str,
 ) -> None:
+    put(owner)
+    owner.client.stop_waiting()
     with server.client() as judge:
-        damage(judge)
-    with pytest.raises(StoreMismatchError, match=words) as raised:
-        joined(server.url("crawl"))
+        for command in damage.split("; "):
+            judge.execute_command(*shlex.split(command))
+    with pytest.raises(kind, match=words) as raised:
+        act(owner)
+    assert type(raised.value) is kind
     assert "\n" not in str(raised.value)
 
 
 def test_a_user_without_all_rights_is_refused_before_anything_is_written(
     server: RedisServer, owner: PartitionOwner
 ) -> None:
-    put(owner, b"1")
+    put(owner)
     with server.client() as judge:
         judge.execute_command(
             "ACL", "SETUSER", "some", "on", f">{PASSWORD}", "~*", "+@all", "-hincrby"
         )
     url = server.url("crawl").replace("unix://", f"unix://some:{PASSWORD}@")
     with pytest.raises(StoreAccessError, match="Redis refuses this user"):
-        joined(url)
+        joined(Address.of(url))
     assert owner.sample(1).commits == 1
 
 
@@ -215,52 +204,22 @@ def test_another_number_of_partitions_is_refused(owner: PartitionOwner) -> None:
 
 def test_nobody_answers(folder: Path) -> None:
     with pytest.raises(StoreUnreachableError, match="no Redis answers there"):
-        joined(f"unix://{folder}/nowhere#crawl")
+        joined(Address.of(f"unix://{folder}/nowhere#crawl"))
 
 
 def test_no_message_has_the_password(server: RedisServer) -> None:
     with server.client() as judge:
         judge.config_set("requirepass", PASSWORD)
     url = server.url("crawl").replace("unix://", f"unix://:{PASSWORD}@")
-    owner = joined(url)
+    owner = joined(Address.of(url))
     owner.client.stop_waiting()
     wrong = url.replace(PASSWORD, PASSWORD[::-1])
     with pytest.raises(StoreAccessError) as refused:
-        joined(wrong)
+        joined(Address.of(wrong))
     server.kill()
     with pytest.raises(StoreUnreachableError) as away:
-        put(owner, b"1")
+        put(owner)
     for error in (refused.value, away.value):
         assert PASSWORD not in str(error)
         assert PASSWORD[::-1] not in str(error)
     owner.close()
-
-
-# Half a commit, or none of it
-
-
-@pytest.mark.parametrize("act", [put, PartitionOwner.sample], ids=["commit", "sample"])
-def test_a_commit_that_was_restored_in_part_is_refused(
-    server: RedisServer, owner: PartitionOwner, act: Any
-) -> None:
-    put(owner, b"1")
-    with server.client() as judge:
-        judge.hincrby("bd:{crawl}:head", "begun", 1)  # and nothing after it
-    with pytest.raises(StoreDamagedError, match=r"redis-check-aof --fix") as raised:
-        act(owner, b"2" if act is put else 1)
-    assert "\n" not in str(raised.value)
-    with pytest.raises(StoreDamagedError, match=r"redis-check-aof --fix"):
-        joined(server.url("crawl"))
-
-
-def test_a_server_that_was_started_empty(
-    server: RedisServer, owner: PartitionOwner
-) -> None:
-    put(owner, b"1")
-    with server.client() as judge:
-        judge.flushall()
-    with pytest.raises(StoreError, match="the crawl is gone") as raised:
-        put(owner, b"2")
-    assert not isinstance(raised.value, NotOwnerError)
-    with pytest.raises(StoreError, match="the crawl is gone"):
-        owner.renew()

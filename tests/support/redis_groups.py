@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import redis
@@ -16,6 +16,7 @@ from support.shared_data import needs_program
 from support.waiting import until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from typing_extensions import Self
@@ -28,57 +29,36 @@ It does when it is asked to, so no server on a busy machine is taken for a dead 
 """
 
 
-class RedisGroup:
-    """Servers in folders below ``folder``; ``with`` starts and ends them."""
-
-    nodes: list[RedisServer]
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            for node in self.nodes:
-                stack.enter_context(node)
-            self._join(stack)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def _join(self, stack: ExitStack) -> None:
-        raise NotImplementedError
-
-
-class RedisCluster(RedisGroup):
-    """Three servers with these ``options``, which share the slots of a Cluster."""
-
-    def __init__(self, folder: Path, *options: str) -> None:
-        self.nodes = [
-            RedisServer(
-                folder / f"node{number}",
-                *("--cluster-enabled", "yes", "--cluster-port", str(kept_port())),
-                *options,
-                port=kept_port(),
+@contextmanager
+def redis_cluster(folder: Path, *options: str) -> Iterator[str]:
+    """Yield the address of three servers that share the slots of a Cluster."""
+    with ExitStack() as stack:
+        nodes = [
+            stack.enter_context(
+                RedisServer(
+                    folder / f"node{number}",
+                    *("--cluster-enabled", "yes", "--cluster-port", str(kept_port())),
+                    *options,
+                    port=kept_port(),
+                )
             )
             for number in range(NODES)
         ]
-
-    def _join(self, stack: ExitStack) -> None:
-        del stack
-        nodes = [f"127.0.0.1:{node.port}" for node in self.nodes]
+        places = [f"127.0.0.1:{node.port}" for node in nodes]
         program = needs_program("redis-cli", "redis-tools")
         subprocess.run(
-            [program, "--cluster", "create", *nodes, "--cluster-yes"],
+            [program, "--cluster", "create", *places, "--cluster-yes"],
             stdout=subprocess.DEVNULL,
             check=True,
         )
-
-    def url(self, name: str) -> str:
-        """Return the URL of a filter or a frontier."""
-        return f"redis://127.0.0.1:{self.nodes[0].port}#{name}"
+        yield f"redis://{places[0]}"
 
 
-class RedisSentinel(RedisGroup):
-    """A master with two replicas, and the sentinel that promotes a replica."""
+class RedisSentinel:
+    """A master with two replicas, and the sentinel that promotes a replica.
+
+    ``with`` starts and ends them, in folders below ``folder``.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -95,7 +75,18 @@ class RedisSentinel(RedisGroup):
         ]
         self._port = kept_port()
 
-    def _join(self, stack: ExitStack) -> None:
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            for node in self.nodes:
+                stack.enter_context(node)
+            self._start(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _start(self, stack: ExitStack) -> None:
         # The sentinel asks for replicas at once, and then every ten seconds.
         with self.nodes[0].client() as client:
             until(lambda: _replicas_of(client) == NODES - 1)
