@@ -144,32 +144,26 @@ def held(frontier: Frontier, name: str) -> float:
     return 0.0 if state is None else state.held - time.time()
 
 
-@pytest.mark.parametrize(("moved", "expected"), [(-DAY, 100), (0, 100), (DAY, 0)])
-def test_a_backoff_lasts_no_longer_than_was_left_however_the_clock_is_moved(
+@pytest.mark.parametrize(
+    ("moved", "given", "expected"),
+    [(-DAY, 100, 100), (0, 100, 100), (DAY, 100, 0), (0, DAY, LONGEST_HOLD)],
+)
+def test_a_backoff_lasts_no_longer_than_was_left_and_than_the_limit(
     tmp_path: Path,
     now: float,
     moved: float,
+    given: float,
     expected: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with opened(tmp_path, wall=lambda: now) as frontier:
         frontier.push("slot", 0, b"x")
-        frontier.slots_of("slot").state("slot").held = time.time() + 100
+        frontier.slots_of("slot").state("slot").held = now + given
         frontier.checkpoint()
     monkeypatch.setattr(time, "time", lambda: now + moved)
     with opened(tmp_path) as frontier:
         left = held(frontier, "slot")
     assert left == pytest.approx(expected)
-
-
-@pytest.mark.usefixtures("now")
-def test_a_stored_backoff_is_no_longer_than_the_limit(tmp_path: Path) -> None:
-    with opened(tmp_path) as frontier:
-        frontier.push("slot", 0, b"x")
-        frontier.slots_of("slot").state("slot").held = time.time() + DAY
-        frontier.checkpoint()
-    with opened(tmp_path) as frontier:
-        assert held(frontier, "slot") == pytest.approx(LONGEST_HOLD)
 
 
 states = st.fixed_dictionaries(

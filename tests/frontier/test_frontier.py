@@ -154,26 +154,6 @@ def test_due_requests_have_the_usual_order(seen: BloomFilter) -> None:
 # In a store
 
 
-def test_an_unstorable_request_stays_in_memory(
-    stored: BloomFilter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(partition, "MAX_LOADED", 5_900)
-    frontier = Frontier(stored)
-    for number in range(30):
-        frontier.push(f"host{number % 3}", 0, None, attachment=number)
-    frontier.push("host0", 0, b"x")
-    frontier.checkpoint()
-    assert frontier.partitions[0].loaded == sum(
-        queue.loaded for queue in frontier.partitions[0].slots
-    )
-    found = []
-    while (entry := frontier.pop()) is not None:
-        found.append(entry.attachment)
-        frontier.ack(entry)
-    assert len(found) == 31
-    assert set(found) == {None, *range(30)}
-
-
 def test_memory_is_bounded(
     stored: BloomFilter,
     monkeypatch: pytest.MonkeyPatch,

@@ -1,4 +1,7 @@
-"""Only regular files are opened; a fork keeps no lock of its parent."""
+"""A fork keeps no lock of its parent; what is no file is not written, nor a change.
+
+Nor is it opened as a store: tests/crash/refusals.py.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import pytest
 from support.forks import forked
 
 from bloomdupe.errors import StoreError, StoreLockedError
-from bloomdupe.store.files import lock_owner, open_regular, write_file
+from bloomdupe.store.files import lock_owner, write_file
 from bloomdupe.store.inbox import Inbox
 
 if TYPE_CHECKING:
@@ -52,25 +55,7 @@ def link(place: Path) -> None:
     place.symlink_to("target")
 
 
-special = pytest.mark.parametrize("make", [os.mkfifo, link, Path.mkdir])
-
-
-@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR | os.O_CREAT])
-@special
-def test_only_a_regular_file_is_opened(
-    tmp_path: Path, make: Callable[[Path], None], flags: int
-) -> None:
-    """A pipe would wait for its other end, and a link leads out of the job."""
-    place = tmp_path / "file"
-    make(place)
-    with pytest.raises(StoreError, match=r"file is not a regular file.*move it away"):
-        open_regular(place, flags)
-    os.close(open_regular(tmp_path / "other", os.O_RDWR | os.O_CREAT))
-    with pytest.raises(FileNotFoundError):
-        open_regular(tmp_path / "none")
-
-
-@special
+@pytest.mark.parametrize("make", [os.mkfifo, link, Path.mkdir])
 def test_what_is_no_file_is_neither_written_nor_a_change(
     tmp_path: Path, make: Callable[[Path], None]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import closing
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import lmdb
@@ -35,7 +36,7 @@ from bloomdupe.store.redis.redis_store import RedisStore
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from support.redis_server import RedisServer
@@ -395,7 +396,7 @@ def test_a_frontier_hands_out_everything_once(backend: Backend) -> None:
     while left:
         with BloomFilter.open(backend.place(), 10_000) as seen:
             frontier = Frontier(seen)
-            for number in _first(numbers, 1_200):
+            for number in islice(numbers, 1_200):
                 frontier.push(f"host {number % 7}", number % 3, b"%d" % number)
             frontier.checkpoint()
             for _ in range(700):
@@ -408,8 +409,3 @@ def test_a_frontier_hands_out_everything_once(backend: Backend) -> None:
             frontier.checkpoint()
     with BloomFilter.open(backend.place()) as seen:
         assert Frontier(seen).pop() is None
-
-
-def _first(numbers: Iterator[int], count: int) -> Iterable[int]:
-    for _, number in zip(range(count), numbers, strict=False):
-        yield number
