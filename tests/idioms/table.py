@@ -61,7 +61,7 @@ class Idiom:
     @property
     def may_be_shared(self) -> bool:
         """Whether a crawl on Redis can have this idiom: scripts have a ``JOBDIR``."""
-        return self.script is None
+        return self.script is None and "DUPEFILTER_CLASS" not in self.settings
 
     @property
     def command(self) -> list[str]:
