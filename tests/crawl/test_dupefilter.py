@@ -106,6 +106,12 @@ def test_stats_and_log_are_those_of_scrapys_own_filter(
     assert ("no more duplicates will be shown" in ours.log) == (not debug)
 
 
+def test_a_filter_that_keeps_its_fingerprints_apart_is_named(crawl: Crawl) -> None:
+    name = "scrapy.dupefilters.RFPDupeFilter"
+    log = crawl.run(Follow, DUPEFILTER_CLASS=name).log
+    assert f"DUPEFILTER_CLASS is {name}, which keeps its fingerprints apart" in log
+
+
 # What is refused
 
 

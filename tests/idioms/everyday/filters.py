@@ -14,8 +14,6 @@ from table import idiom
 
 from bloomdupe import BloomDupeFilter
 
-NONE = "scrapy.dupefilters.BaseDupeFilter"
-OWN = f"{__name__}.Own"
 MOMENTS = ("page 1", "page 3")
 
 
@@ -25,9 +23,8 @@ class Own(BloomDupeFilter):
 
 
 @idiom(
-    settings={"DUPEFILTER_CLASS": NONE},
+    settings={"DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"},
     moments=MOMENTS,
-    says=f"DUPEFILTER_CLASS is {NONE}, which keeps its fingerprints apart",
 )
 class Unfiltered(Pages):
     """No filter of duplicates; each page is linked once."""
@@ -43,9 +40,8 @@ class Unfiltered(Pages):
 
 
 @idiom(
-    settings={"DUPEFILTER_CLASS": OWN},
+    settings={"DUPEFILTER_CLASS": f"{__name__}.Own"},
     moments=MOMENTS,
-    says=f"DUPEFILTER_CLASS is {OWN}, which keeps its fingerprints apart",
 )
 class OwnFilter(Unfiltered):
     """A filter of duplicates that the project has derived."""
