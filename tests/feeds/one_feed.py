@@ -25,14 +25,12 @@ class OneFeed:
     No item is encoded: the lines are given.
     """
 
-    def __init__(
-        self, place: Path, record: dict[str, Any] | None = None, **options: Any
-    ) -> None:
+    def __init__(self, place: Path, record: dict[str, Any] | None = None) -> None:
         store = place.parent / "job" / "bloomdupe"
         self.left = StoredFeeds(record or {}, store, resumed=True)
         slot: Any = SimpleNamespace(
             uri="f",
-            feed_options={**OPTIONS, **options},
+            feed_options=OPTIONS,
             store_empty=False,
             itemcount=0,
         )

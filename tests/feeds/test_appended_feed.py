@@ -21,57 +21,20 @@ BASE = b"".join(b"line %d\n" % number for number in range(1000))
 PIECE = b"one\ntwo\n"
 
 
-def left(place: Path, written: int, piece: bytes = PIECE) -> dict[str, Any]:
+def left(place: Path, written: int) -> dict[str, Any]:
     """Leave a file as a run does that dies after so many bytes of the last piece."""
     run = OneFeed(place)
     run.write(BASE)
-    record = run.commit(piece)
+    record = run.commit(PIECE)
     run.feed.append()
     run.feed.close()
     os.truncate(place, len(BASE) + written)
     return record
 
 
-def resumed(place: Path, record: dict[str, Any]) -> OneFeed:
-    """Go on with a job that has left this record."""
-    run = OneFeed(place, record)
-    run.go_on()
-    return run
-
-
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     return tmp_path / "items"
-
-
-@pytest.mark.parametrize("written", [0, 3, len(PIECE)])
-def test_missing_lines_are_written(place: Path, written: int) -> None:
-    run = resumed(place, left(place, written))
-    assert place.read_bytes() == BASE + PIECE
-    run.write(b"three\n")
-    assert place.read_bytes() == BASE + PIECE + b"three\n"
-
-
-def test_a_power_cut_may_leave_a_hole_before_the_end(place: Path) -> None:
-    piece = b"x" * 12_288 + b"\n"
-    state = left(place, 0, piece)
-    place.write_bytes(BASE + bytes(len(piece) - 4_096) + piece[-4_096:])
-    resumed(place, state)
-    assert place.read_bytes() == BASE + piece
-
-
-@pytest.mark.parametrize("written", [0, 3, len(PIECE)])
-def test_the_replaced_file_goes_before_the_first_piece(
-    place: Path, written: int
-) -> None:
-    place.write_bytes(b"of an earlier crawl\n")
-    run = OneFeed(place, overwrite=True)
-    record = run.commit(PIECE)
-    assert place.read_bytes() == b""
-    place.write_bytes(PIECE[:written])
-    run.feed.close()
-    resumed(place, record)
-    assert place.read_bytes() == PIECE
 
 
 def cut(place: Path) -> None:
@@ -126,7 +89,7 @@ def test_changes_are_refused_and_left_alone(
     change(place)
     content = content_of(place)
     with pytest.raises(FeedChangedError, match=re.escape(said)) as caught:
-        resumed(place, state)
+        OneFeed(place, state).go_on()
     assert str(place) in str(caught.value)
     assert "which left 8898 bytes in it. Put it back as it was" in str(caught.value)
     assert content_of(place) == content
