@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import resource
-import signal
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from spiders.media import First, fill_the_disk
+from spiders.media import LONG, First, fill_the_disk, full
 from support.crawl import FEEDS
-from support.forks import Child
 
+from bloomdupe.feeds import complete_files
 from bloomdupe.feeds.complete_files import CompleteFilesStore
 
 if TYPE_CHECKING:
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
     from support.crawl import Crawl
     from support.site import Pages
 
-PAGES: Pages = {"/": "x", "/file.bin": "y" * (10 << 20)}
+PAGES: Pages = {"/": "x", "/file.bin": "y" * (10 << 20), LONG: "x"}
 SETTINGS = {"FILES_STORE": "files", "FEEDS": FEEDS}
 
 
@@ -38,6 +35,7 @@ def test_other_stores_and_crawls_without_a_job_are_left_as_they_are(
     crawl: Crawl, pipeline: str, job: str | None, stores: str
 ) -> None:
     pipelines = {f"spiders.media.{pipeline}": 1}
+    # A name that is too long ends no crawl: of it, Scrapy tells in the log.
     run = crawl.run(First, ITEM_PIPELINES=pipelines, JOBDIR=job)
     assert run.stats["stores"] == stores
 
@@ -51,87 +49,48 @@ def test_a_full_disk_stops_the_crawl_without_a_feed_exporter(crawl: Crawl) -> No
         EXTENSIONS={"scrapy.extensions.feedexport.FeedExporter": None},
     )
     assert "file.bin, a file of a media pipeline: " in run.log
+    assert not [*crawl.folder.rglob("file.bin")]
 
 
 # The store by itself
 
 
-def never(error: Exception) -> None:
-    raise AssertionError(error)
+def ignore(error: Exception) -> None:
+    pass
 
 
-def test_a_full_disk_is_reported_and_an_impossible_name_is_not(
+def test_a_link_in_the_place_of_the_leftover_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a disk, the crawl cannot go on; of a name, Scrapy tells in the log."""
-    told: list[Exception] = []
-    store = CompleteFilesStore(str(tmp_path), told.append)
-    info: Any = None
-    with pytest.raises(OSError, match="too long"):
-        store.persist_file("e" * 300, BytesIO(b"x"), info)
-    assert told == []
-
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        store.persist_file("file", BytesIO(b"x"), info)
-    (error,) = told
-    assert f"cannot write {tmp_path / 'file'}, a file of a media pipeline" in str(error)
-    assert not (tmp_path / "file").exists()
-
-
-def test_a_link_in_the_place_of_the_leftover_is_not_followed(tmp_path: Path) -> None:
-    store = CompleteFilesStore(str(tmp_path / "files"), never)
-    info: Any = None
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            store.persist_file("file", BytesIO(b"x" * 100), info)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, before)
+    store = CompleteFilesStore(str(tmp_path / "files"), ignore)
+    with monkeypatch.context() as patch:
+        patch.setattr(complete_files, "sync", full)
+        with pytest.raises(OSError, match="No space left"):
+            store.persist_file("file", BytesIO(b"x"), None)
     (aside,) = (tmp_path / "files").iterdir()
     aside.unlink()
     (tmp_path / "precious").write_text("mine")
     aside.symlink_to(tmp_path / "precious")
     with pytest.raises(OSError, match="symbolic links"):
-        store.persist_file("file", BytesIO(b"x"), info)
+        store.persist_file("file", BytesIO(b"x"), None)
     assert (tmp_path / "precious").read_text() == "mine"
 
 
-WRITE_OFTEN = """
-import sys
-from io import BytesIO
-from bloomdupe.feeds.complete_files import CompleteFilesStore
-store = CompleteFilesStore("files", sys.exit)
-content = bytes([int(sys.argv[1])]) * (1 << 20)
-for _ in range(12):
-    store.persist_file("file", BytesIO(content), None)
-"""
+def test_two_that_write_the_same_file_leave_a_whole_one(tmp_path: Path) -> None:
+    """As two processes do: each writer opens the file, and locks it, for itself."""
+    store = CompleteFilesStore(str(tmp_path / "files"), ignore)
+    contents = [bytes([number]) * (1 << 20) for number in range(2)]
+    file, found = tmp_path / "files" / "file", set()
 
+    def write(content: bytes) -> None:
+        for _ in range(12):
+            store.persist_file("file", BytesIO(content), None)
 
-def test_two_processes_that_write_the_same_file_leave_a_whole_one(
-    tmp_path: Path,
-) -> None:
-    script, files = tmp_path / "script.py", tmp_path / "files"
-    script.write_text(WRITE_OFTEN)
-    files.mkdir()  # Scrapy's store fails if another process makes it just then
-    writers = [
-        Child({
-            "folder": str(tmp_path),
-            "command": [str(script), str(number)],
-            "log": str(tmp_path / f"log{number}"),
-        })
-        for number in range(2)
-    ]  # fmt: skip
-    found = set()
-    while any(writer.alive for writer in writers):
-        if (files / "file").exists():
-            found.add((files / "file").read_bytes())
-    assert [writer.end() for writer in writers] == [0, 0]
-    assert found <= {bytes([number]) * (1 << 20) for number in range(2)}
-    assert [file.name for file in files.iterdir()] == ["file"]
+    with ThreadPoolExecutor() as pool:
+        writers = [pool.submit(write, content) for content in contents]
+        while not all(writer.done() for writer in writers):
+            if file.exists():
+                found.add(file.read_bytes())
+    assert [writer.result() for writer in writers] == [None, None]
+    assert found <= {*contents}
+    assert [*file.parent.iterdir()] == [file]

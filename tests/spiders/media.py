@@ -9,7 +9,10 @@ from urllib.parse import urlsplit
 from scrapy import Spider
 from scrapy.pipelines.files import FilesPipeline, FSFilesStore
 
-from bloomdupe.feeds.complete_files import CompleteFilesStore
+from bloomdupe.feeds import complete_files
+
+LONG = f"/{300 * 'e'}"
+"""No file can have this name."""
 
 
 class Named(FilesPipeline):
@@ -27,13 +30,13 @@ class WithOwnStore(FilesPipeline):
     STORE_SCHEMES = {**FilesPipeline.STORE_SCHEMES, "": OwnStore}
 
 
+def full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def fill_the_disk() -> None:
     """Let no file of a media pipeline be written."""
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    CompleteFilesStore._write = full  # type: ignore[assignment,method-assign]
+    complete_files.sync = full  # type: ignore[assignment]
 
 
 class First(Spider):
@@ -43,4 +46,4 @@ class First(Spider):
         for pipeline in self.crawler.engine.scraper.itemproc.middlewares:
             names = f"{type(pipeline).__name__} {type(pipeline.store).__name__}"
             self.crawler.stats.set_value("stores", names)
-        yield {"file_urls": [response.urljoin("/file.bin")]}
+        yield {"file_urls": [response.urljoin(path) for path in (LONG, "/file.bin")]}
