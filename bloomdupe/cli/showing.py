@@ -126,7 +126,7 @@ def _rows_of_job(view: View) -> Rows:
         yield figure.name, ", ".join(one.text for one in (figure.value, *figure.more))
     if versions := versions_in(view.notes):
         yield "last with", ", ".join(map(" ".join, versions.items()))
-    for name, requests in view.largest():
+    for name, requests in view.largest.items():
         slow = view.slowness(name)
         yield f"  {slot_name(name)}", f"{requests:,}" + (f", {slow}" if slow else "")
     for rule in view.rules.blocked:
@@ -154,7 +154,8 @@ def top(options: Namespace) -> Answer:
             f"--interval {options.interval:g}: expected seconds from 0.1 to 3600"
         )
     if not options.json and _in_terminal():
-        return Answer((), follow(options.job, options.interval).as_dict())
+        follow(options.job, options.interval)
+        return Answer((), {})
     view = options.job.read()
     *lines, _ = screen(view, get_terminal_size())  # without the keys
     return Answer(lines, view.as_dict())

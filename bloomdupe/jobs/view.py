@@ -27,7 +27,7 @@ from bloomdupe.store.files import SILENT_AFTER
 from bloomdupe.store.format import DELAYED, QUEUE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from bloomdupe.crawl.progress.history import Point, Ran
     from bloomdupe.crawl.state.rules import Rules
@@ -149,11 +149,11 @@ class View:
             return f"backs off until {end} ({backoff.reason})"
         return "" if delay is None else f"a request every {delay:.3g} s"
 
-    def largest(self, count: int = LARGEST) -> list[tuple[str, int]]:
-        """Return the slots with the most pending requests."""
-        return heapq.nsmallest(
-            count, self.slots.items(), key=lambda slot: (-slot[1], slot[0])
-        )
+    @property
+    def largest(self) -> dict[str, int]:
+        """The slots with the most pending requests, and their numbers."""
+        names = first_of(self.slots, LARGEST, self.slots)
+        return {name: self.slots[name] for name in names}
 
     @property
     def spider(self) -> str:
@@ -226,7 +226,7 @@ class View:
     def as_dict(self) -> dict[str, Any]:
         """Return the figures of the job as plain types, for JSON."""
         names = "pending", "delayed", "taken_in", "pages", "round", "transaction"
-        largest, delays = dict(self.largest()), self.delays
+        largest, delays = self.largest, self.delays
         return {
             "state": self.state.name,
             "state_detail": self.state.detail,
@@ -254,6 +254,13 @@ class View:
             "last_point": None if self.last is None else self.last._asdict(),
             **(self.life.workers or {}),
         }
+
+
+def first_of(names: Iterable[str], most: int, *counts: Mapping[str, int]) -> list[str]:
+    """Return the slots with the highest counts, or with the first names."""
+    return heapq.nsmallest(
+        most, names, key=lambda name: (*(-one.get(name, 0) for one in counts), name)
+    )
 
 
 def slot_name(name: str) -> str:

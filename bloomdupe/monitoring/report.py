@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bloomdupe.crawl.progress.pace import plural, size, when
 from bloomdupe.crawl.state.failures import PAGE_CAME
 from bloomdupe.jobs import view as states
-from bloomdupe.jobs.view import MOST_SLOTS, slot_name
+from bloomdupe.jobs.view import MOST_SLOTS, first_of, slot_name
 from bloomdupe.monitoring.charts import charts
 from bloomdupe.monitoring.figures import figures, kind_of, remedy_of
 from bloomdupe.monitoring.page import NOTHING, Column, figure, page, table, text
@@ -25,6 +25,7 @@ MOST = 3
 """Texts beside a figure."""
 FIRST_CHARTS = 3
 """Charts to see at once; the others are folded."""
+NO_CHARTS = '<p class="note">There are no charts over time yet.</p>'
 
 
 def report(view: View) -> str:
@@ -40,10 +41,10 @@ def report(view: View) -> str:
             '<div class="tiles">',
             *map(_tile, figures(view)),
             "</div>",
-            *_missing(view),
             *runs(view),
             *failures(view),
             *hosts(view),
+            *([] if drawn else [NO_CHARTS]),
             *_charts(drawn[:FIRST_CHARTS]),
             "<details><summary>More</summary>",
             *_charts(drawn[FIRST_CHARTS:]),
@@ -95,15 +96,6 @@ def _tile(figure: Figure) -> str:
     return f"<div{kind}>{text(figure.name)}{value}{', '.join(more)}</div>"
 
 
-def _missing(view: View) -> Iterator[str]:
-    """Give the reason if there are no charts over time."""
-    if not view.points and view.state.name != states.NOT_BEGUN:
-        yield (
-            '<p class="note">There are no charts over time: the first run has just'
-            " begun.</p>"
-        )
-
-
 MOST_RUNS = 200
 MOST_GROUPS = 50
 TWICE = " Items that pages with a failed callback or pipeline have yielded come twice."
@@ -148,16 +140,13 @@ def failures(view: View) -> Iterator[str]:
 
 def hosts(view: View) -> Iterator[str]:
     """Yield the slots: pages and bytes, failures, pending requests, and backoffs."""
-    totals = view.totals
+    totals, failed = view.totals, view.failed.slots
     counted = totals.by_slot
-    failed = view.failed.slots
     names = view.slots.keys() | counted.keys() | failed.keys()
     if not names:
         return
-    order = sorted(
-        names,
-        key=lambda one: (-view.slots.get(one, 0), -counted.get(one, (0, 0))[0], one),
-    )[:MOST_SLOTS]
+    pages = {name: pages for name, (pages, _) in counted.items()}
+    order = first_of(names, MOST_SLOTS, view.slots, pages)
     yield "<h2>Hosts</h2>"
     if len(names) > len(order):
         yield (
@@ -168,18 +157,16 @@ def hosts(view: View) -> Iterator[str]:
         (
             slot_name(one),
             _count(view.slots.get(one, 0)),
-            _count(failed.get(one, 0)),
+            _count(failed[one]),
             *_pages_and_bytes(*counted.get(one, (0, 0))),
             view.slowness(one),
         )
         for one in order
     ]
     shown = [counted[one] for one in order if one in counted]
-    pages = totals.pages - sum(pages for pages, _ in shown)
-    if pages:
+    if others := totals.pages - sum(pages for pages, _ in shown):
         size_of_others = totals.bytes - sum(size for _, size in shown)
-        others = _pages_and_bytes(pages, size_of_others)
-        rows.append((OTHERS, "", "", *others, ""))
+        rows.append((OTHERS, "", "", *_pages_and_bytes(others, size_of_others), ""))
     yield from table(
         (
             Column("host", "host"), Column("pending", "number"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
 import os
 import select
 import sys
 import termios
 import tty
 from contextlib import contextmanager
+from itertools import cycle
 from shutil import get_terminal_size
 from textwrap import wrap
 from time import monotonic
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.progress.pace import RECENT, rates
 from bloomdupe.errors import StoreUnreachableError
-from bloomdupe.jobs.view import slot_name
+from bloomdupe.jobs.view import first_of, slot_name
 from bloomdupe.monitoring.figures import BAD, GOOD, WARN, figures, kind_of, remedy_of
 from bloomdupe.printable import printable
 
@@ -36,8 +36,6 @@ PLAIN_BARS = "_.-=+*#@"
 ESCAPE = "\x1b"
 CALM = 10
 """Reading a job takes at most one part in so many of the time."""
-NARROW = 60
-"""Columns below which the head has a line for each part."""
 WIDE = 72
 """Columns from which on there is room for the reason why a slot is slow."""
 NAMES = 13
@@ -55,40 +53,33 @@ BEGIN, END = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l"
 """Another screen, without a cursor, on which long lines are cut; and back."""
 
 
-def follow(job: Job, interval: float) -> View:
-    """Show a job until q is pressed; return the last view.
+def follow(job: Job, interval: float) -> None:
+    """Show a job until q is pressed.
 
     Refreshes every ``interval`` seconds, or less often if reading takes long. Keys: q
     quits, s sorts in the next of the ``SORTS``. If Redis does not answer any more, the
     last view stays, and says so.
     """
-    sort, coloured = 0, not os.environ.get("NO_COLOR")
-    view, answers = job.read(), True
+    sorts, coloured = cycle(SORTS), not os.environ.get("NO_COLOR")
+    sort, view, answers, due = next(sorts), job.read(), True, 0.0
     with _keys() as pressed:
         while True:
-            begun = monotonic()
-            try:
-                view, answers = job.read(), True
-            except StoreUnreachableError:
-                answers = False
-            due = begun + max(interval, CALM * (monotonic() - begun))
-            key: str | None = "s"
-            while key is not None:
-                lines = screen(
-                    view,
-                    get_terminal_size(),
-                    SORTS[sort],
-                    coloured=coloured,
-                    answers=answers,
-                )
-                shown = "\x1b[K\r\n".join(lines).encode(sys.stdout.encoding, "replace")
-                sys.stdout.buffer.write(b"\x1b[H" + shown + b"\x1b[J")
-                sys.stdout.flush()
-                key = pressed(due - monotonic())
-                if key in ("q", "Q", ESCAPE, ""):
-                    return view
-                if key in ("s", "S"):
-                    sort = (sort + 1) % len(SORTS)
+            if (begun := monotonic()) >= due:
+                try:
+                    view, answers = job.read(), True
+                except StoreUnreachableError:
+                    answers = False
+                due = begun + max(interval, CALM * (monotonic() - begun))
+            terminal = get_terminal_size()
+            lines = screen(view, terminal, sort, coloured=coloured, answers=answers)
+            shown = "\x1b[K\r\n".join(lines).encode(sys.stdout.encoding, "replace")
+            sys.stdout.buffer.write(b"\x1b[H" + shown + b"\x1b[J")
+            sys.stdout.flush()
+            key = pressed(due - monotonic())
+            if key in ("q", "Q", ESCAPE, ""):
+                return
+            if key in ("s", "S"):
+                sort = next(sorts)
 
 
 @contextmanager
@@ -169,8 +160,8 @@ def _head(view: View, width: int, *, answers: bool) -> list[Values]:
     if not answers:
         state = ("Redis does not answer", KINDS[BAD])
     name = printable(view.spider)
-    lines = [_fitting([(name, BOLD), state], width)]
-    if width < NARROW or len(name) + 2 + len(state[0]) > width:
+    lines: list[Values] = [[(f"{name}  ", BOLD), state]]
+    if len(name) + 2 + len(state[0]) > width:
         lines = [*_wrapped(name, BOLD, width), *_wrapped(*state, width)]
     return [*lines, *_wrapped(remedy_of(view), "", width)]
 
@@ -222,12 +213,7 @@ def _names(view: View, sort: str, most: int) -> list[str]:
     backing_off = dict.fromkeys(view.unavailable, 1)
     by: dict[str, Mapping[str, int]]
     by = {"pending": pending, "failed": failed, "backing off": backing_off}
-    first = by.get(sort, {})
-    return heapq.nsmallest(
-        most,
-        pending.keys() | failed,
-        key=lambda name: (-first.get(name, 0), name),
-    )
+    return first_of(pending.keys() | failed, most, by.get(sort, {}))
 
 
 def _slots(view: View, names: list[str], width: int) -> Iterator[Values]:
