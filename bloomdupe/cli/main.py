@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe._version import __version__
 from bloomdupe.cli import change, showing, stores
-from bloomdupe.cli.output import progress_reported, say_all, warn, written
+from bloomdupe.cli.output import report_progress, say_all, warn, written
 from bloomdupe.cli.verbs import BOTH, INTERRUPTED, OPTIONS, Verb
 from bloomdupe.errors import BloomDupeError, SettingError
+from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -75,14 +76,11 @@ def add_verbs(parser: ArgumentParser, prog: str, jobdir: str | None = None) -> N
 
 
 class _Parser(ArgumentParser):
-    """Reports wrong arguments in printable lines."""
+    """Quotes wrong arguments in a printable line."""
 
     def error(self, message: str) -> NoReturn:
-        for line in self.format_usage().splitlines():
-            warn(line)
         said = message if len(message) <= LONGEST else f"{message[:LONGEST]}..."
-        warn(f"{self.prog}: error: {said}")
-        sys.exit(2)
+        super().error(printable(said))
 
 
 class _AnyOrder(_Parser):
@@ -125,14 +123,13 @@ def run(options: Namespace) -> int:
     """Carry out parsed options; return the exit code."""
     verb = VERBS[options.verb]
     try:
-        with progress_reported():
-            if verb.on:
-                options.job = _job_for(verb, options.store)
-            answer = verb.action(options)
-            # A reader such as `head` may stop at any line: the changes are made, and
-            # the exit code reports them all the same.
-            say_all(_lines(answer, json_=options.json))
-            return answer.status
+        report_progress()
+        if verb.on:
+            options.job = _job_for(verb, options.store)
+        answer = verb.action(options)
+        # A reader such as `head` may stop at any line: the changes are made, and the
+        # exit code reports them all the same.
+        say_all(_lines(answer, json_=options.json))
     except BloomDupeError as error:
         warn(f"bloomdupe {verb.name}: {error}")
         return 2 if isinstance(error, SettingError) else 1
@@ -144,6 +141,7 @@ def run(options: Namespace) -> int:
     except KeyboardInterrupt:
         warn(f"bloomdupe {verb.name}: interrupted")
         return INTERRUPTED
+    return answer.status
 
 
 def _job_for(verb: Verb, named: str) -> Job:

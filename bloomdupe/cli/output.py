@@ -61,19 +61,12 @@ def warn(line: str) -> None:
             print(_shown(line, file), file=file, flush=True)
 
 
-@contextlib.contextmanager
-def progress_reported() -> Iterator[None]:
+def report_progress() -> None:
     """Print how far a long task is, such as the check of a store, in a terminal."""
     logger = logging.getLogger("bloomdupe.store.progress")  # its lines are printable
-    handler = logging.StreamHandler(sys.stderr)
-    if sys.stderr is not None and sys.stderr.isatty():
-        logger.addHandler(handler)
+    if sys.stderr is not None and sys.stderr.isatty() and not logger.handlers:
+        logger.addHandler(logging.StreamHandler())
         logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(logging.NOTSET)
 
 
 def _shown(line: str, file: TextIO) -> str:

@@ -195,9 +195,9 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         (
             one["place"],
             f"{plural(one['added'], 'item')} added, "
-            + (later if one["later"] else f"{one['bytes']:,} bytes now"),
+            + (later if one["bytes"] is None else f"{one['bytes']:,} bytes now"),
         )
-        for one in found["files"].values()
+        for one in found["files"]
     )
     if found["deleted"]:
         yield f"deleted from Redis: {plural(found['deleted'], 'entry', 'entries')}"

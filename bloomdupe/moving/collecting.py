@@ -17,8 +17,8 @@ from bloomdupe.errors import (
     StoreUnreachableError,
     UnserializableError,
 )
-from bloomdupe.feeds.feed import WaitingFeed
-from bloomdupe.feeds.feed_format import local_path, without_secret
+from bloomdupe.feeds.feed import waits
+from bloomdupe.feeds.feed_format import local_path
 from bloomdupe.feeds.journal import unpacked
 from bloomdupe.feeds.stored_feeds import StoredFeeds
 from bloomdupe.filter.contents import stored_record
@@ -290,23 +290,21 @@ class Collecting:
                 )
 
     @property
-    def files(self) -> dict[str, dict[str, Any]]:
-        """By the name of the feed, for JSON.
+    def files(self) -> list[dict[str, Any]]:
+        """A record for each feed, for JSON.
 
         That is the ``place`` (the path of its first file, or its URI), the items
-        ``added``, the ``bytes`` of its first file now, and whether they are kept for
-        ``later``.
+        ``added``, and the ``bytes`` that are committed, None if it waits for the end.
         """
-        files = {}
-        for feed, before in zip(self._numbered, self._before, strict=True):
-            place = local_path(feed.slot, self._feeds.here)
-            files[feed.name] = {
-                "place": str(place or without_secret(feed.slot.uri)),
+        here = self._feeds.here
+        return [
+            {
+                "place": str(local_path(feed.slot, here) or feed.record["uri"]),
                 "added": feed.slot.itemcount - before,
-                "bytes": place.stat().st_size if place and place.exists() else 0,
-                "later": isinstance(feed, WaitingFeed),
+                "bytes": None if waits(feed.record) else feed.record["size"] or 0,
             }
-        return files
+            for feed, before in zip(self._numbered, self._before, strict=True)
+        ]
 
     # Collecting
 

@@ -157,13 +157,15 @@ def _known_feed(
     """
     for template, options in feeds.items():
         uri = str(template)
-        if name == uri or _may_be_of(name, without_secret(uri)):
+        if _may_be_of(name, without_secret(uri)):
             # Before 2.19, Scrapy takes no format from a URI, and needs one.
             with_format = {"format": PurePath(uri).suffix.removeprefix("."), **options}
             given = feed_complete_default_values_from_settings(with_format, settings)
             if BATCH in name and not given["batch_item_count"]:
                 return None
-            return _with_secret(name, uri), {**given, "uri_params": None}
+            if secret := PARTS.fullmatch(uri):
+                name = secret[1] + (secret[2] or "") + name.removeprefix(secret[1])
+            return name, {**given, "uri_params": None}
     return None
 
 
@@ -174,11 +176,3 @@ def _may_be_of(uri: str, template: str) -> bool:
     if uri.split("/").count("..") > literal.split("/").count(".."):
         return False
     return re.fullmatch(pattern, uri.replace("%%", "%")) is not None
-
-
-def _with_secret(uri: str, other: str) -> str:
-    """Return a URI with the name and the password of another URI."""
-    found, secret = PARTS.fullmatch(uri), PARTS.fullmatch(other)
-    if found is None or secret is None:
-        return uri
-    return found[1] + (secret[2] or "") + found[3]
