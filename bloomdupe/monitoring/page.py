@@ -59,22 +59,14 @@ td.url, td.reason { overflow-wrap: anywhere; min-width: 15rem; }
 td.time { white-space: nowrap; }
 @media (max-width: 40rem) {
   body { padding: 1rem; } td.time { white-space: normal; }
-  td, th { padding-right: .7rem; } figcaption { min-height: 0; }
+  figcaption { min-height: 0; }
   .tiles { grid-template-columns: repeat(auto-fill, minmax(6.6rem, 1fr)); }
   .tiles div { padding: .45rem .6rem; } .tiles b { font-size: 1.1rem; }
-  .cards tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--faint); }
-  .cards tr:first-child { display: none; }
-  .cards td { display: inline-block; padding: 0 .6rem 0 0; border: 0; min-width: 0; }
-  .cards td.url { display: block; } .cards td:empty { display: none; }
-  .cards td.number::after { content: " " attr(data-head); color: var(--soft); }
-  .cards td.url:not(:first-child)::before { content: attr(data-head) " ";
-    color: var(--soft); }
-  .hosts tr { display: grid; border-bottom: 1px solid var(--faint);
-    grid-template-columns: minmax(0, 1fr) 3.4rem 3.1rem 3.1rem 4.4rem;
-    column-gap: .3rem; }
-  .hosts td, .hosts th { border: 0; padding-right: 0; min-width: 0; }
-  .hosts .slow { grid-column: 1 / -1; } .hosts .slow:empty, .hosts th.slow {
-    display: none; }
+  tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--faint); }
+  tr:first-child, td:empty { display: none; }
+  td { display: inline-block; padding: 0 .6rem 0 0; border: 0; min-width: 0; }
+  td.host, td.url, td.slow { display: block; }
+  td::before { content: attr(data-head) " "; color: var(--soft); }
 }
 """
 
@@ -120,10 +112,8 @@ def figure(chart: Chart) -> str:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield a table of texts; on a narrow screen, rows with URLs become cards."""
-    kinds = {one.kind for one in columns}
-    kind = "cards" if "url" in kinds else "hosts" if "slow" in kinds else "plain"
-    yield f'<div class="rows"><table class="{kind}">'
+    """Yield a table of texts, of which each row is a card on a narrow screen."""
+    yield '<div class="rows"><table>'
     yield (
         "<tr>"
         + "".join(f"<th{_class(one)}>{text(one.head)}</th>" for one in columns)

@@ -16,29 +16,23 @@ from bloomdupe._version import __version__
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from prometheus_client.metrics_core import Metric
 
 logger = logger_of(__name__)
 
-COUNTERS = (
-    ("pages", "pages", "Pages done, over all runs of the job."),
-    ("items", "items", "Items scraped, over all runs."),
-    ("page_bytes", "bytes", "Bytes of the pages, decompressed, over all runs."),
-    ("duplicates", "duplicates", "Duplicates skipped: links whose URL was seen."),
-    ("seconds", "seconds", "Seconds that the crawl was running, over all runs."),
-    ("retries", "retries", "Retries of this run."),
-    ("revisits", "revisits", "Visits of this run to pages that were known."),
-    ("responses:status", "responses", "Pages by status."),
-    ("host_pages:host", "host_pages", "Pages of a host, over all runs."),
-)
-GAUGES = (
-    (
-        "heartbeat_timestamp_seconds",
-        "time",
-        "Unix time of the last heartbeat, which comes every five seconds.",
-    ),
+METRICS = (
+    ("pages_total", "pages", "Pages done, over all runs of the job."),
+    ("items_total", "items", "Items scraped, over all runs."),
+    ("page_bytes_total", "bytes", "Bytes of the pages, decompressed, over all runs."),
+    ("duplicates_total", "duplicates", "Duplicates skipped: links whose URL was seen."),
+    ("seconds_total", "seconds", "Seconds that the crawl was running, over all runs."),
+    ("retries_total", "retries", "Retries of this run."),
+    ("revisits_total", "revisits", "Visits of this run to pages that were known."),
+    ("responses_total:status", "responses", "Pages by status."),
+    ("host_pages_total:host", "host_pages", "Pages of a host, over all runs."),
+    ("heartbeat_timestamp_seconds", "time", "Unix time of the last heartbeat."),
     ("pending", "pending", "Pending requests."),
     ("in_flight", "in_flight", "Requests in flight."),
     ("delayed", "delayed", "Delayed requests."),
@@ -53,26 +47,19 @@ GAUGES = (
     ("disk_free_bytes", "free", "Bytes that are free on the disk of the store."),
     ("memory_bytes", "memory", "Bytes of memory that the process uses."),
     ("expected_urls", "capacity", "BLOOMDUPE_EXPECTED_URLS."),
-    (
-        "time_to_go_seconds",
-        "to_go",
-        "Estimated seconds until no request is pending; +Inf: unknown.",
-    ),
+    ("time_to_go_seconds", "to_go", "Estimated seconds to the end; +Inf: unknown."),
     (
         "last_checkpoint_timestamp_seconds",
         "checkpoint_at",
         "Unix time of the last checkpoint of this run.",
     ),
-    (
-        "next_due_timestamp_seconds",
-        "next_due",
-        "Unix time of the next delayed request.",
-    ),
+    ("next_due_timestamp_seconds", "next_due", "Time of the next delayed request."),
     ("failures:reason", "failures", "Failed requests by reason, such as 404."),
     ("host_pending:host", "host_pending", "Pending requests of a host."),
     ("host_backing_off:host", "host_backing_off", "1 while a host backs off, else 0."),
 )
-"""Name after ``bloomdupe_``, with the label if there are several; figure; help."""
+"""Name after ``bloomdupe_``, with the label if there are several; figure; help. A
+counter ends in ``_total``."""
 
 
 class Metrics(Collector):
@@ -124,24 +111,16 @@ class Metrics(Collector):
         info.add_metric([self._spider], about)
         yield info
         figures = self.figures
-        families: tuple[tuple[Any, Any], ...] = (
-            (CounterMetricFamily, COUNTERS),
-            (GaugeMetricFamily, GAUGES),
-        )
-        for kind, rows in families:
-            for names, figure, text in rows:
-                name, *label = names.split(":")
-                found = figures.get(figure)
-                if found is not None:
-                    labels = ["spider", *label]
-                    family = kind(f"bloomdupe_{name}", text, labels=labels)
-                    for value, *of in _values(found):
-                        family.add_metric([self._spider, *of], value)
-                    yield family
-
-
-def _values(figure: Any) -> Iterable[tuple[Any, ...]]:
-    """Return a figure, or numbers by label, as pairs of a number and its label."""
-    if isinstance(figure, dict):
-        return [(value, label) for label, value in figure.items()]
-    return [(figure,)]
+        for names, figure, text in METRICS:
+            name, *label = names.split(":")
+            kind: Any = GaugeMetricFamily
+            if name.endswith("_total"):
+                kind = CounterMetricFamily
+            family = kind(f"bloomdupe_{name}", text, labels=["spider", *label])
+            found = figures.get(figure)
+            if label:
+                for one, value in (found or {}).items():
+                    family.add_metric([self._spider, one], value)
+            elif found is not None:
+                family.add_metric([self._spider], found)
+            yield family
