@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from spiders.giving_up import HalfWay, StoppedAtOnce, Unstorable, Wrong
+from spiders.follow import Unstorable
+from spiders.giving_up import HalfWay, StoppedAtOnce, Wrong
 from support.crawl import Crawl
 from support.engines import on_both_engines
 from support.site import Answer, Page, Pages, Site, links
@@ -23,6 +24,7 @@ PAGES: Pages = {
     "/410": Answer("", 410),
     **dict.fromkeys(("/break", "/item", "/drop", "/fine"), "a page"),
     "/moved": "-> /nowhere",
+    "/to_x": links("/x"),
 }
 
 
@@ -126,7 +128,7 @@ def test_a_repeated_page_yields_everything_again(
 
 @on_both_engines
 def test_a_failed_request_that_cannot_be_stored_is_listed_only(crawl: Crawl) -> None:
-    crawl.run(Unstorable, starts=("/fine",))
+    crawl.run(Unstorable, starts=("/to_x",))
     assert failures(crawl)["/x"].payload is None
     refused = crawl.bloomdupe("requeue", crawl.engine.job, "--failed", code=1)
     assert "it could not be stored" in refused

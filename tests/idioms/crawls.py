@@ -12,7 +12,6 @@ import math
 import os
 import re
 import shutil
-import sqlite3
 import tempfile
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -217,7 +216,7 @@ class IdiomCrawl(Crawl):
         return Counter(visit.what for visit in self.site.log)
 
     def outputs(self) -> Outputs:
-        """Read all feeds, wherever they are, and the pipeline's database, a set."""
+        """Read all feeds, wherever they are, and what the pipeline has, a set."""
         outputs: Outputs = {"JSON lines": Counter(), "CSV": Counter()}
         for file in sorted(self.folder.rglob("*.jsonl*")):
             with _opened(file) as text:
@@ -227,12 +226,8 @@ class IdiomCrawl(Crawl):
                 outputs["CSV"].update(map(self._text, csv.DictReader(lines)))
         if self._is_stock or self.engine.collects:
             return outputs
-        outputs["pipeline"] = Counter()
-        if (self.folder / FILE).exists():
-            with sqlite3.connect(self.folder / FILE) as database:
-                rows = database.execute("SELECT item FROM items").fetchall()
-            database.close()
-            outputs["pipeline"] = Counter({self._line(row) for (row,) in rows})
+        lines = (self.folder / FILE).read_text("utf-8").splitlines()
+        outputs["pipeline"] = Counter(set(map(self._line, lines)))
         return outputs
 
     def _line(self, line: str) -> str:

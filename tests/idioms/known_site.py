@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-from support.site import Answer, Visit
+from support.site import Answer, Visit, links
 
 PAGES = 21
 """In the tree."""
@@ -24,10 +24,10 @@ STAR = range(15)
 """The numbers of the pages around a star."""
 SPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 
-Page: TypeAlias = "Callable[[Visit], Answer]"
+Page: TypeAlias = "Callable[[Visit], str | Answer]"
 
 
-def pages(visit: Visit) -> Answer:
+def pages(visit: Visit) -> str | Answer:
     """Answer a request."""
     name = urlsplit(visit.path).path.split("/")[1]
     return (tree if name.isdigit() else NAMED.get(name, NAMED["missing"]))(visit)
@@ -52,23 +52,18 @@ def links_of(number: int) -> list[int]:
     return [link for link in (*children, *across) if 0 < link < PAGES]
 
 
-def html(paths: list[str], text: str = "") -> Answer:
-    links = "".join(f'<a href="{path}">{path}</a>\n' for path in paths)
-    return Answer(f"<html><body><p>{text}</p>\n{links}</body></html>")
+def tree(visit: Visit) -> str:
+    return links(*(f"/{link}" for link in links_of(number_in(visit))))
 
 
-def tree(visit: Visit) -> Answer:
-    return html([f"/{link}" for link in links_of(number_in(visit))])
-
-
-def chain(visit: Visit) -> Answer:
+def chain(visit: Visit) -> str:
     following = number_in(visit) + 1
-    return html([f"/chain/{following}"] if following < CHAIN else [])
+    return links(f"/chain/{following}") if following < CHAIN else ""
 
 
-def flaky(visit: Visit) -> Answer:
+def flaky(visit: Visit) -> str | Answer:
     """Fails when it is asked for the first time."""
-    return Answer("", 503) if visit.number == 1 else html([], "detail")
+    return Answer("", 503) if visit.number == 1 else "<p>detail</p>"
 
 
 def echo(visit: Visit) -> Answer:
@@ -79,17 +74,16 @@ def echo(visit: Visit) -> Answer:
 def login(visit: Visit) -> Answer:
     """Takes a name in the query, and says it in a cookie."""
     cookie = f"user={visit.query['name']}; Path=/"
-    body = html(["/private"], "welcome").body
-    return Answer(body, headers={"Set-Cookie": cookie})
+    return Answer(links("/private"), headers={"Set-Cookie": cookie})
 
 
-def private(visit: Visit) -> Answer:
+def private(visit: Visit) -> str:
     user = re.search(r"user=(\w+)", cookies_in(visit))
-    return html([], user[1] if user else "nobody")
+    return f"<p>{user[1] if user else 'nobody'}</p>"
 
 
-def form(visit: Visit) -> Answer:
-    return Answer(
+def form(visit: Visit) -> str:
+    return (
         '<form action="/echo" method="post">'
         f'<input type="hidden" name="token" value="t{number_in(visit)}">'
         '<input name="q"></form>'
@@ -111,9 +105,9 @@ def to_detail(visit: Visit) -> str:
 
 
 NAMED: dict[str, Page] = {
-    "back": lambda visit: Answer("", 302, headers={"Location": f"/{number_in(visit)}"}),
+    "back": lambda visit: f"-> /{number_in(visit)}",
     "chain": chain,
-    "detail": lambda _: html([], "detail"),
+    "detail": lambda _: "<p>detail</p>",
     "echo": echo,
     "feed.xml": lambda _: typed(
         f"<rss>{''.join(f'<item><id>{n}</id></item>' for n in STAR)}</rss>", "text/xml"
@@ -125,18 +119,18 @@ NAMED: dict[str, Page] = {
     "form": form,
     "login": login,
     "missing": lambda _: Answer("nothing here", 404),
-    "moved": lambda visit: Answer("", 302, headers={"Location": to_detail(visit)}),
+    "moved": lambda visit: f"-> {to_detail(visit)}",
     # It is ready when it is asked for the third time.
     "poll": lambda visit: typed(
         json.dumps({"ready": visit.number >= 3}), "application/json"
     ),
     "private": private,
-    "refresh": lambda visit: Answer(
+    "refresh": lambda visit: (
         f'<meta http-equiv="refresh" content="0; url={to_detail(visit)}">'
     ),
     "robots.txt": lambda _: typed("User-agent: *\nDisallow: /2\n", "text/plain"),
     "sitemap.xml": sitemap,
     "sitemap_index.xml": sitemap_index,
-    "star": lambda _: html([f"/detail/{number}" for number in STAR]),
+    "star": lambda _: links(*(f"/detail/{number}" for number in STAR)),
 }
 """By the first part of the path."""

@@ -1,14 +1,14 @@
 """Recorder: a pipeline that keeps to ``bloomdupe.signals.checkpoint``.
 
-It buffers its items and writes them when it is told, in a database of its own, with a
-key for which the second time replaces the first. So each item must be there once, and
-an item of a feed must be there, too.
+It buffers its items, and writes them when it is told, in a file of its own, as users do
+in a database. An item that comes twice counts once; so an item of a feed must be there,
+and nothing else.
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
+from pathlib import Path
 from typing import Any
 
 from itemadapter import ItemAdapter
@@ -16,7 +16,7 @@ from scrapy.crawler import Crawler
 from support import stops
 from support.components import OfCrawler
 
-FILE = "recorder.sqlite"
+FILE = "recorded"
 
 
 class Recorder(OfCrawler):
@@ -24,24 +24,19 @@ class Recorder(OfCrawler):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._rows: list[tuple[str]] = []
-        self._database = sqlite3.connect(FILE, isolation_level=None)
-        self._database.execute("PRAGMA synchronous = OFF")
-        self._database.execute("CREATE TABLE IF NOT EXISTS items (item PRIMARY KEY)")
+        self._lines = ""
 
     def process_item(self, item: Any, *_: Any) -> Any:
-        self._rows.append((json.dumps(ItemAdapter(item).asdict(), sort_keys=True),))
+        self._lines += json.dumps(ItemAdapter(item).asdict()) + "\n"
         return item
 
     def checkpoint(self) -> None:
         """Make all items durable; tell the judge which requests are in flight."""
         stops.tell("underway", *self._under_way())
-        if not self._rows:
-            return
-        self._database.execute("BEGIN")
-        self._database.executemany("REPLACE INTO items VALUES (?)", self._rows)
-        self._database.execute("COMMIT")
-        self._rows.clear()
+        # In one call, so that no kill tears it.
+        with Path(FILE).open("ab", 0) as file:
+            file.write(self._lines.encode())
+        self._lines = ""
 
     def _under_way(self) -> tuple[int, int]:
         """Count the requests in flight, and those of them that are in callbacks.

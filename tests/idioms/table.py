@@ -51,7 +51,7 @@ class Idiom:
     more, so the callback never ends: as with Scrapy, it takes a second Ctrl-C."""
     raises: bool = False
     """Whether a traceback in the log is part of it."""
-    pages: Callable[[Visit], Answer | None] = known_site.pages
+    pages: Callable[[Visit], str | Answer | None] = known_site.pages
     """The site."""
 
     @property

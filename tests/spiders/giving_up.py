@@ -46,13 +46,6 @@ class HalfWay(Wrong):
             raise RuntimeError("half way")
 
 
-class Unstorable(Wrong):
-    """Yields a request with a value that cannot be stored."""
-
-    def parse(self, response: Any) -> Any:
-        yield response.follow("/x", meta={"value": object()})
-
-
 class Pipeline:
     def process_item(self, item: Any, spider: Any = None) -> Any:
         if "item" in item["url"]:

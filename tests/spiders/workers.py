@@ -12,8 +12,6 @@ from scrapy.utils.defer import deferred_from_coro
 from support.components import Listens
 from support.stops import pause
 
-from spiders.follow import PutsOut
-
 HOSTS = 7
 """On which the pages of one site seem to be: slots of the downloader."""
 SLOT_OF_LEADER = "u"
@@ -131,25 +129,3 @@ class OnceFromATask(FromATask):
 
     def second(self) -> Request:
         return Request(self.start_urls[1], meta={"download_slot": SLOT_OF_LEADER})
-
-
-class Before(PutsOut):
-    """Its requests are for a method that no other spider has."""
-
-    def parse(self, response: Response) -> Any:
-        yield response.follow("/1", self.old, meta=on(1))
-        for number in range(2, 5):
-            yield response.follow(f"/{number}", self.leaf, meta=on(number))
-
-    def old(self, response: Response) -> Any:
-        del response
-        yield {"page": "old"}
-
-    def leaf(self, response: Response) -> Any:
-        yield {"page": response.url.rpartition("/")[2]}
-
-
-class After(Before):
-    """The next version."""
-
-    old = None  # type: ignore[assignment]
