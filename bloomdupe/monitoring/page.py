@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from bloomdupe._version import __version__
 from bloomdupe.printable import printable
@@ -73,13 +73,12 @@ td.time { white-space: nowrap; }
 
 NOTHING = "-"
 """A number in a table that is 0."""
-
-
-class Column(NamedTuple):
-    """A column of a table: its head, and the class of its cells."""
-
-    head: str
-    kind: str = ""
+CLASSES = {
+    "host": "host", "reason": "reason", "for example": "url", "": "slow",
+    "last": "time", "begun": "time", "ended, or last seen": "time",
+    "failed": "number bad", "how": "how", "status": "status",
+}  # fmt: skip
+"""Of the cells under these heads; under all others there are numbers."""
 
 
 def text(words: str) -> str:
@@ -111,25 +110,19 @@ def figure(chart: Chart) -> str:
     )
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Yield a table of texts, of which each row is a card on a narrow screen."""
     yield '<div class="rows"><table>'
-    yield (
-        "<tr>"
-        + "".join(f"<th{_class(one)}>{text(one.head)}</th>" for one in columns)
-        + "</tr>"
-    )
+    yield f"<tr>{''.join(f'<th{_class(one)}>{text(one)}</th>' for one in heads)}</tr>"
     for row in rows:
-        yield "<tr>" + "".join(map(_cell, columns, row)) + "</tr>"
+        yield f"<tr>{''.join(map(_cell, heads, row))}</tr>"
     yield "</table></div>"
 
 
-def _cell(column: Column, value: str) -> str:
-    head = text(column.head)
-    if value == NOTHING:
-        column = Column(column.head, "number")
-    return f'<td{_class(column)} data-head="{head}">{text(value)}</td>'
+def _cell(head: str, value: str) -> str:
+    kind = ' class="number"' if value == NOTHING else _class(head)
+    return f'<td{kind} data-head="{text(head)}">{text(value)}</td>'
 
 
-def _class(column: Column) -> str:
-    return f' class="{column.kind}"' if column.kind else ""
+def _class(head: str) -> str:
+    return f' class="{CLASSES.get(head, "number")}"'

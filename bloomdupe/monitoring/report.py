@@ -11,7 +11,7 @@ from bloomdupe.jobs import view as states
 from bloomdupe.jobs.view import MOST_SLOTS, first_of, slot_name
 from bloomdupe.monitoring.charts import charts
 from bloomdupe.monitoring.figures import figures, kind_of, remedy_of
-from bloomdupe.monitoring.page import NOTHING, Column, figure, page, table, text
+from bloomdupe.monitoring.page import NOTHING, figure, page, table, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -116,10 +116,7 @@ def failures(view: View) -> Iterator[str]:
             f" {text(failed.option)}</code>.{twice}</p>"
         )
     yield from table(
-        (
-            Column("requests", "number"), Column("reason"), Column("host"),
-            Column("last", "time"), Column("for example", "url"),
-        ),
+        ("requests", "reason", "host", "last", "for example"),
         (
             (
                 f"{requests:,}",
@@ -130,7 +127,7 @@ def failures(view: View) -> Iterator[str]:
             )
             for last, requests in groups[:MOST_GROUPS]
         ),
-    )  # fmt: skip
+    )
     if len(groups) > MOST_GROUPS:
         more = len(groups) - MOST_GROUPS
         yield f'<p class="note">{more:,} smaller groups are not shown.</p>'
@@ -167,14 +164,7 @@ def hosts(view: View) -> Iterator[str]:
     if others := totals.pages - sum(pages for pages, _ in shown):
         size_of_others = totals.bytes - sum(size for _, size in shown)
         rows.append((OTHERS, "", "", *_pages_and_bytes(others, size_of_others), ""))
-    yield from table(
-        (
-            Column("host", "host"), Column("pending", "number"),
-            Column("failed", "number bad"), Column("pages", "number"),
-            Column("size", "number"), Column("", "slow"),
-        ),
-        rows,
-    )  # fmt: skip
+    yield from table(("host", "pending", "failed", "pages", "size", ""), rows)
 
 
 def _pages_and_bytes(pages: int, total: int) -> tuple[str, str]:
@@ -201,14 +191,7 @@ def runs(view: View) -> Iterator[str]:
         end = when(ran.ended or last[ran.number].time)
         rows.append((str(ran.number), when(ran.begun), end, how, pages))
     yield "<h2>Runs</h2>"
-    yield from table(
-        (
-            Column("run", "number"), Column("begun", "time"),
-            Column("ended, or last seen", "time"), Column("how"),
-            Column("pages", "number"),
-        ),
-        rows,
-    )  # fmt: skip
+    yield from table(("run", "begun", "ended, or last seen", "how", "pages"), rows)
 
 
 def statuses(view: View) -> Iterator[str]:
@@ -216,4 +199,4 @@ def statuses(view: View) -> Iterator[str]:
     if counts := view.totals.statuses:
         yield "<h2>Status codes</h2>"
         rows = ((status, f"{count:,}") for status, count in sorted(counts.items()))
-        yield from table((Column("status"), Column("pages", "number")), rows)
+        yield from table(("status", "pages"), rows)

@@ -241,7 +241,7 @@ class CrawlEngine:
 
     def _begin_run(self) -> None:
         self.checkpoint.begin_run()
-        self.watch.begin_run()
+        self.watch.sample()
 
     # Acceptance
 
@@ -594,7 +594,7 @@ class CrawlEngine:
         if not self.run.idle and self.session.stopping.failure is None:
             # When the last items are in their files: until then, nothing has ended.
             self.run.end(reason)
-            self.watch.end_run(reason)
+            self.watch.sample(reason)
             self.committing.write()
         if not self.run.idle and self.session.stopping.failure is None:
             totals, outputs = self._totals, self.checkpoint.outputs

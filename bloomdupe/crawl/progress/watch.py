@@ -61,13 +61,8 @@ class Watch:
 
     def __init__(self, engine: CrawlEngine) -> None:
         session, settings = engine.session, engine.settings
-        self._stats = session.stats
-        self._extra = {"spider": session.spider}
-        self._fail = session.stopping.fail
-        self._frontier = engine.frontier
-        self._counts = engine.checkpoint
-        self._failures = engine.failures
-        self._access, self._rules = session.access, session.slots
+        self._engine, self._session = engine, session
+        self._frontier, self._failures = engine.frontier, engine.failures
         # As of the last sample of all slots.
         self._backing_off: Mapping[str, float] = {}
         """Slots with pending requests that back off, until Unix times."""
@@ -98,10 +93,6 @@ class Watch:
             place = "" if store is None else str(store.path.parent.absolute())
             self._metrics = Metrics(session.spider.name, place)
 
-    def begin_run(self) -> None:
-        """Begin the run, because it has work to do."""
-        self._sample()
-
     def begin(self) -> None:
         """Begin to sample: the crawl is open."""
         self._heartbeat()
@@ -116,14 +107,6 @@ class Watch:
         if self._metrics is not None:
             self._metrics.end()
 
-    def end_run(self, reason: str) -> None:
-        """Record how the run ends, before its last checkpoint.
-
-        The job stands like this until its next run.
-        """
-        if self.history is not None:
-            self._sample(reason)
-
     def wrote(self, seconds: float) -> None:
         """Record how long a checkpoint took."""
         self.longest = max(self.longest, seconds)
@@ -134,14 +117,14 @@ class Watch:
         """Return a point for the present moment."""
         frontier = self._frontier
         seen, store = frontier.seen.info(), frontier.store
-        totals = self._counts.totals
+        totals = self._engine.checkpoint.totals
         return Point(
             time=round(time.time(), 3),
             run=totals.runs,
-            seconds=round(self._counts.seconds, 1),
+            seconds=round(self._engine.checkpoint.seconds, 1),
             pages=totals.pages,
             items=totals.items,
-            duplicates=self._counts.duplicates,
+            duplicates=self._engine.checkpoint.duplicates,
             seen=seen.keys,
             pending=frontier.pending,
             in_flight=frontier.unacked,
@@ -159,7 +142,12 @@ class Watch:
             how=how,
         )
 
-    def _sample(self, how: str = "") -> Point:
+    def sample(self, how: str = "") -> Point:
+        """Sample the crawl when the run begins, and then every few seconds.
+
+        A run ends with a last sample, which says ``how``. The job stands like this
+        until its next run.
+        """
         self._sample_slots(complete=bool(how))
         point = self._point(how)
         self._longest_since = 0.0
@@ -179,8 +167,8 @@ class Watch:
         begun, now = time.monotonic(), time.time()
         if begun < self._slots_due and not complete:
             return
-        slots, access = self._frontier.pending_by_slot, self._access
-        self._backing_off = backing_off = self._rules.backing_off()
+        slots, access = self._frontier.pending_by_slot, self._session.access
+        self._backing_off = backing_off = self._session.slots.backing_off()
         slowest = max(backing_off.values(), default=now) - now
         if access.has_delays:
             for slot, pending in slots():
@@ -192,8 +180,8 @@ class Watch:
         self._slots_due = ended + (ended - begun) / PART_OF_TIME
 
     def _figures_at(self, point: Point) -> dict[str, Any]:
-        frontier, get = self._frontier, self._stats.get_value
-        totals, hosts = self._counts.totals, dict(self._largest)
+        frontier, get = self._frontier, self._session.stats.get_value
+        totals, hosts = self._engine.checkpoint.totals, dict(self._largest)
         to_go = None if self._stays else time_to_go(recent([*self._recent]), point)
         return {
             **point._asdict(),
@@ -219,7 +207,7 @@ class Watch:
             if self._recent:
                 self._see()
         except StoreError as error:
-            self._fail(error)
+            self._session.stopping.fail(error)
         else:
             self._tick.set(self._every)
 
@@ -230,8 +218,8 @@ class Watch:
 
     def _see(self) -> None:
         now = time.monotonic()
-        point, points = self._sample(), [*self._recent]
-        first = recent(points)
+        point, points = self.sample(), [*self._recent]
+        first, spider = recent(points), {"spider": self._session.spider}
         if self._interval and now >= self._line_due:
             self._line_due = max(self._line_due + self._interval, now)
             last, reasons = since(points, self._interval), self._failures.by_reason
@@ -240,10 +228,10 @@ class Watch:
             if self.longest >= LONG:
                 news.append(f"longest checkpoint {self.longest:.1f} s")
             line = "; ".join([", ".join(figures), *filter(self._is_new, news)])
-            logger.info("%(progress)s", {"progress": line}, extra=self._extra)
+            logger.info("%(progress)s", {"progress": line}, extra=spider)
         for name, warning in warnings(self._frontier.seen, first, point):
             if self._is_new(name):
-                logger.warning("%(room)s", {"room": warning}, extra=self._extra)
+                logger.warning("%(room)s", {"room": warning}, extra=spider)
 
     def _is_new(self, news: str) -> bool:
         """Whether it was not said in this run; it is said now."""
