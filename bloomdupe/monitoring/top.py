@@ -122,13 +122,10 @@ def screen(
     width, height = terminal
     head = _head(view, width, answers=answers)[: max(1, height // 4)]
     beside = BESIDE + len(head)
-    shown = [*_figures(view, width - NAMES)][: max(LEAST, height - beside - 2)]
+    shown = [*_figures(view, width)][: max(LEAST, height - beside - 2)]
     rows = max(2, height - beside - len(shown))
     names = _names(view, sort, rows)
-    lines: list[Values] = [*head, []]
-    for name, values in shown:
-        lines.append([(name.ljust(NAMES), BOLD), *_fitting(values, width - NAMES)])
-    lines += [[], *_slots(view, names, width)]
+    lines: list[Values] = [*head, [], *shown, [], *_slots(view, names, width)]
     following = SORTS[(SORTS.index(sort) + 1) % len(SORTS)]
     lines.append([(f"q quit   s sort by {following}", DIM)])
     return [_drawn(line, width, coloured=coloured) for line in lines]
@@ -142,16 +139,6 @@ def _drawn(line: Values, width: int, *, coloured: bool) -> str:
         width -= len(cut)
         drawn += f"\x1b[{style}m{cut}\x1b[0m" if coloured and style and cut else cut
     return drawn if coloured else drawn.rstrip()
-
-
-def _fitting(values: Values, columns: int) -> Values:
-    """Return the values that fit into one line, with blanks between them."""
-    line = values[:1]
-    for text, style in values[1:]:
-        if sum(len(one) for one, _ in line) + 2 + len(text) > columns:
-            break
-        line += [("  ", ""), (text, style)]
-    return line
 
 
 def _head(view: View, width: int, *, answers: bool) -> list[Values]:
@@ -170,20 +157,23 @@ def _wrapped(text: str, style: str, width: int) -> list[Values]:
     return [[(line, style)] for line in wrap(text, width)]
 
 
-def _figures(view: View, columns: int) -> Iterator[tuple[str, Values]]:
-    """Yield the figures of the job, those of failures in as many lines as they need."""
+def _figures(view: View, width: int) -> Iterator[Values]:
+    """Yield the figures that fit into a line, those of failures in several lines."""
     for one in figures(view):
-        name, values = one.name, [(one.value.text, KINDS[one.value.kind] or BOLD)]
+        value = one.value.text, KINDS[one.value.kind] or BOLD
+        line: Values = [(one.name.ljust(NAMES), BOLD), value]
         for text, kind in one.more:
-            shown = printable(text), KINDS[kind]
-            size = sum(len(before) + 2 for before, _ in values) + len(shown[0])
-            if name == "failed" and size > columns:
-                yield name, values
-                name, values = "", []
-            values.append(shown)
-        yield name, values
+            shown = f"  {printable(text)}"
+            if sum(len(before) for before, _ in line) + len(shown) > width:
+                if one.name != "failed":
+                    break
+                yield line
+                line = [(" " * (NAMES - 2), "")]
+            line.append((shown, KINDS[kind]))
+        yield line
         if one.name == "pages" and view.present:
-            yield "", [(history_bars(view.present, columns), KINDS[GOOD])]
+            bars = history_bars(view.present, width - NAMES)
+            yield [(" " * NAMES, ""), (bars, KINDS[GOOD])]
 
 
 def history_bars(points: Sequence[Point], columns: int) -> str:
