@@ -289,7 +289,7 @@ def list_requests(options: Namespace) -> Answer:
             return _summary_of(failed.groups[:most])
         found = failed.requests
     found = islice(found, most)
-    return Answer(map("  ".join, map(_cells, found)), map(_record, found))
+    return Answer(map(_line, found), map(_record, found))
 
 
 def _summary_of(groups: list[tuple[Failure, int]]) -> Answer:
@@ -316,23 +316,19 @@ def _record(one: Listed) -> dict[str, Any]:
     return found
 
 
-def _cells(one: Listed) -> list[str]:
-    """Return the parts of a line."""
+def _line(one: Listed) -> str:
+    """Return a request as it is listed."""
     slot = slot_name(one.slot)
     if isinstance(one, Failure):
         detail = "" if one.reason == "status" else f"  {one.detail}"
-        return [
-            slot,
-            one.in_words,
-            f"{one.times}x",
-            when(one.time),
-            f"{one.url}{detail}",
-        ]
-    if one.problem is not None:
-        return [slot, f"cannot be read: {one.url}: {one.problem}"]
-    then = [] if one.not_before is None else [f"after {when(one.not_before)}"]
-    callback = one.callback or "no callback"
-    return [slot, str(one.priority), one.method, callback, one.url, *then]
+        cells = [one.in_words, f"{one.times}x", when(one.time), f"{one.url}{detail}"]
+    elif one.problem is not None:
+        cells = [f"cannot be read: {one.url}: {one.problem}"]
+    else:
+        cells = [str(one.priority), one.method, one.callback or "no callback", one.url]
+        if one.not_before is not None:
+            cells.append(f"after {when(one.not_before)}")
+    return "  ".join((slot, *cells))
 
 
 @verb("check crawls/site https://example.com/a https://example.com/b", *REQUESTS)
@@ -363,11 +359,7 @@ def check(options: Namespace) -> Answer:
 
 def _states(one: FoundUrl) -> Iterator[str]:
     for found in one.pending:
-        then = "" if found.not_before is None else f", after {when(found.not_before)}"
-        yield (
-            f"pending in {found.slot}, priority {found.priority},"
-            f" {found.callback or 'no callback'}{then}: {one.url}"
-        )
+        yield f"pending: {_line(found)}"
     if not one.pending:
         state = "seen, not pending" if one.seen else "new"
         if one.failed is not None:
@@ -392,7 +384,11 @@ def given_lines(options: Namespace, problems: Problems) -> Iterator[Line]:
 
 def warn_if_unknown(job: Job, slot: str | None) -> None:
     """Say so if no request of a slot is pending or failed: its name may be mistyped."""
-    if slot is not None and not job.has_slot(slot):
+    if slot is None:
+        return
+    chosen = Selection(slot)
+    known = chain(job.requests(chosen), job.failed_requests(chosen).requests)
+    if not any(True for _ in known):
         warn(f"the job has no slot {slot!r}: no request of it is pending or failed")
 
 

@@ -27,7 +27,7 @@ from bloomdupe.filter.parameters import is_url
 from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.frontier.sent_request import partition_of
 from bloomdupe.jobs.held import Counts, pending_among
-from bloomdupe.jobs.listed import FailedRequests, FoundUrl, ListedRequest, Selection
+from bloomdupe.jobs.listed import FailedRequests, FoundUrl, ListedRequest
 from bloomdupe.jobs.view import View
 from bloomdupe.requests.layout import url_of
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.jobs.held import HeldJob, Problems
+    from bloomdupe.jobs.listed import Selection
     from bloomdupe.jobs.project import Project
     from bloomdupe.jobs.request_line import Line
     from bloomdupe.jobs.view import Life
@@ -214,13 +215,6 @@ class Job(ABC):
                 [store.now for store in stores],
                 lambda one: one.is_for(reasons) and selection.has(one.slot, one.url),
             )
-
-    def has_slot(self, slot: str) -> bool:
-        """Whether a request of a slot is pending or has failed."""
-        selection = Selection(slot)
-        return any(True for _ in self.requests(selection)) or bool(
-            self.failed_requests(selection).requests
-        )
 
     def look_up(
         self, settings: Settings | None, lines: Iterable[Line], problems: Problems

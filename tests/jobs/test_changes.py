@@ -52,7 +52,7 @@ def test_check_tells_new_done_and_pending_apart(verb: Verb, job: Path) -> None:
     answer = verb("check", job, "https://a.example/7#top", DONE[3], "https://c.example")
     assert answer.code == 0
     assert answer.out.splitlines() == [
-        "pending in a.example, priority 0, parse: https://a.example/7#top",
+        "pending: a.example  0  GET  parse  https://a.example/7",
         f"seen, not pending: {DONE[3]}",
         "new: https://c.example",
     ]
@@ -78,7 +78,7 @@ def test_add_appends_new_requests_in_their_order(verb: Verb, job: Path) -> None:
     answer = verb("add", job, *new, DONE[0], WAIT[0], new[4])
     assert answer == (0, "10 pending now\n3 were seen before: skipped\n", "")
     assert urls(verb, job) == before[:100] + new + before[100:]
-    assert verb("check", job, new[0]).out.startswith("pending in a.example")
+    assert verb("check", job, new[0]).out.startswith("pending: a.example ")
 
 
 def test_a_line_with_a_callback_that_the_spider_lacks_is_refused() -> None:
@@ -198,7 +198,7 @@ def test_a_pending_request_is_found_however_its_url_is_written(
     there = ["https://www.b.example/x?b=2&a=1", "https://c.example/y"]
     job = make_job(tmp_path / "job", there)
     same = "HTTPS://WWW.B.Example/x?a=1&b=2#top"
-    assert verb("check", job, same).out.startswith("pending in ")
+    assert verb("check", job, same).out.startswith("pending: ")
     assert verb("requeue", job, same).out.startswith("0 pending now\n1 was pending")
     assert verb("drop", job, same).out == "1 removed, 1 pending\n"
     assert urls(verb, job) == there[1:]
