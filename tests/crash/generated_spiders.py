@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from crawls import Stop
 from programs import FEATURES, ON_DISK, SETTINGS, Program, answer_to, made
 from spiders.generated import Generated
 from stock import Model, expected
 from stop_points import Crawling, on_disk, on_redis, tried
+from support.stops import Stop
 from table import Idiom
 from trial import Fault, Outcome
 

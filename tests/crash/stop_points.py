@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from child import each_caught
-from crawls import Stop
 from judging import Verdict, stopped
 from stock import expected
 from support.engines import Redis
 from support.redis_server import RedisServer
+from support.stops import Stop
 from table import Idiom, load
 from trial import OK, Fault, Outcome, lost, silently_wrong
 

@@ -8,10 +8,10 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from crawls import Stop
 from generated_spiders import OnDisk, OnRedis, idiom_of
 from programs import FEATURES, Program, Step, covering, made
 from stock import expected
+from support.stops import Stop
 
 ITEM: Step = ["item", "a"]
 START: list[Step] = [["ask", "p0", {}]]

@@ -12,7 +12,6 @@ import pytest
 from spiders.feeds import (
     Articles,
     close_mailbox,
-    stop_in_a_delivery,
     stop_while_s3_reads,
 )
 from support.ports import kept_port
@@ -129,7 +128,7 @@ def test_standard_output_gets_the_whole_feed_at_the_end(crawl: Crawl) -> None:
     assert not crawl.run(Articles, CLOSESPIDER_PAGECOUNT=1).log
     log = (crawl.folder / "log").read_text()
     assert "it is stored in stdout: when the crawl has finished" in log
-    run = crawl.killed(Articles, stop="here recorded", before=stop_in_a_delivery)
+    run = crawl.killed(Articles, stop="after record a feed")
     assert items_in(run.log.encode(), "json") == ITEMS
     assert not crawl.run(Articles).log
     added = crawl.run(Articles, starts=("/", "/new")).log
@@ -152,7 +151,7 @@ def test_another_kind_of_exporter_is_refused(crawl: Crawl) -> None:
         assert (file.exists() and file.read_bytes()) == content
 
 
-STEPS = ("opened", "exported", "synced", "recorded", "stored")
+STEPS = ("open", "export", "sync", "record", "store")
 """The steps of the delivery of a local file, after each of which the process dies."""
 LOCAL = [
     ("items.json", {}),
@@ -170,7 +169,7 @@ def test_a_local_file_gets_it_once_though_the_process_dies_at_any_step(
     kind = uri.rpartition(".")[2]
     crawl.settings["FEEDS"] = {f"out/{uri}": {"format": kind, **options}}
     for step in STEPS:
-        crawl.killed(Articles, stop=f"here {step}", before=stop_in_a_delivery)
+        crawl.killed(Articles, stop=f"after {step} a feed")
     for _ in range(2):
         crawl.run(Articles)
     files = [*(crawl.folder / "out").iterdir()]
@@ -182,8 +181,8 @@ def test_the_old_content_of_a_local_file_stays(crawl: Crawl) -> None:
     place = crawl.folder / "items.sums"
     place.write_text("old\n")
     crawl.settings["FEEDS"] = {"items.sums": SUMS}
-    for step in ("synced", "recorded"):
-        crawl.killed(Articles, stop=f"here {step}", before=stop_in_a_delivery)
+    for step in ("sync", "record"):
+        crawl.killed(Articles, stop=f"after {step} a feed")
     crawl.run(Articles)
     # New work of a finished job: the file is as it was left, so it is written anew.
     os.utime(place, (0, 0))  # a copy has another time

@@ -1,7 +1,4 @@
-"""Crawls of an idiom: a folder with a Scrapy project, a site, and runs of the command.
-
-A :class:`Stop` stops a run.
-"""
+"""Crawls of an idiom: a folder with a project, a site, and runs of the command."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -25,6 +21,7 @@ from support.engines import DISK, Memory
 from support.forks import DEADLINE
 from support.scratch import scratch
 from support.site import Site
+from support.stops import NOWHERE, Stop
 from table import Idiom
 
 DELAY = 0.004
@@ -58,29 +55,6 @@ DURABLE: dict[str, Any] = {
     "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.02,
 }
 """Of those with bloomdupe."""
-
-
-@dataclass(frozen=True)
-class Stop:
-    """The point at which a run is stopped.
-
-    The site stops it before it answers the request of this number. Or the process stops
-    itself at the point of this number (counted from the point ``since``, or from the
-    first point), or at the ``nth`` point with a name that begins so. ``action`` is
-    ``kill``, or the name of an error that is raised there, or of a signal of a user:
-    ``SIGINT``, ``SIGINT twice``, ``SIGTERM``. It may write down all points (``trace``).
-    """
-
-    request: int | None = None
-    number: int | None = None
-    since: str | None = None
-    point: str | None = None
-    nth: int = 1
-    action: str = "kill"
-    trace: bool = False
-
-
-NOWHERE = Stop()
 
 
 class Last(NamedTuple):
@@ -183,16 +157,10 @@ class IdiomCrawl(Crawl):
         """Run the command once, until it ends or is stopped."""
         self.engine.pass_on("", last=True)
         self.make_project()
-        given = {name: one for name, one in asdict(stop).items() if one is not None}
-        environment = {
-            "EVENTS": str(self.next_place / "events"),
-            "SCRAPY_SETTINGS_MODULE": "crawl_settings",
-            "STOP": json.dumps(given),
-        }
-        self.site.kill_at(stop.request or 0)
-        task = {"before": self._before, "environment": environment}
-        process = self.start_command(*self.idiom.command, **task)
-        self.site.name_victim(process.pid)
+        project = {"SCRAPY_SETTINGS_MODULE": "crawl_settings"}
+        task = {"before": self._before, "environment": project}
+        self.site.kill_at(0)  # it has not come to the last stop, perhaps
+        process = self.start_command(*self.idiom.command, stop=stop, **task)
         self.runs.append(process.wait())
         return self.runs[-1]
 

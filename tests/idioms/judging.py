@@ -15,11 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from crawls import IdiomCrawl, Outputs, Stop, finished, last_checkpoints
+from crawls import IdiomCrawl, Outputs, finished, last_checkpoints
 from stock import Model
 from support.crawl import Run
 from support.engines import DISK, Memory
 from support.judge import SHOWN, compare, compare_visits
+from support.stops import Stop
 from table import Idiom
 
 HINTS = ("clean.json", "owner.lock")

@@ -6,9 +6,9 @@ And idioms that could take a file for each batch, page or request: a few are eno
 from __future__ import annotations
 
 import pytest
-from crawls import Stop
 from judging import Verdict, stopped
 from stock import expected
+from support.stops import Stop
 from table import load
 
 pytestmark = pytest.mark.slow

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from crawls import Stop
 from judging import stopped
 from stock import Model, expected
 from support.repetition import slow_tests_run
+from support.stops import Stop
 from table import IDIOMS, Idiom, load
 
 load()

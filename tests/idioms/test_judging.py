@@ -13,10 +13,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from crawls import IdiomCrawl, Stop
+from crawls import IdiomCrawl
 from judging import again, judge, run_to_end
 from recorder import FILE
 from stock import Model, expected
+from support.stops import Stop
 from table import load
 
 PLAIN = load()["plain"]

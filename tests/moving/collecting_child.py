@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from support.crawl import BLOOMDUPE
 from support.forks import Child
 from support.placing import Placing
-from support.stops import stop_at, use
+from support.stops import Stop, stop_at, use
 
 from bloomdupe import BloomFilter
 from bloomdupe.feeds import journal
@@ -214,7 +214,7 @@ class Watch:
             return self._ask(client, *words)
 
         Client.ask = ask  # type: ignore[method-assign,assignment]
-        Placing(use(stop)).install_files()
+        Placing(use(Stop(**stop))).install_files()
 
     def _changed(self, place: Path, what: Path) -> None:
         if place.suffix != ".lock":

@@ -10,16 +10,9 @@ from urllib.parse import urlsplit
 
 from scrapy import Spider
 from scrapy.exporters import BaseItemExporter, CsvItemExporter
-from scrapy.extensions.feedexport import (
-    BlockingFeedStorage,
-    FeedSlot,
-    S3FeedStorage,
-)
+from scrapy.extensions.feedexport import BlockingFeedStorage, S3FeedStorage
 from support.counters import PerRun
 from support.stops import moment, stop_at
-
-from bloomdupe.feeds.delivery import Target
-from bloomdupe.feeds.stored_feeds import Delivered
 
 
 @dataclass
@@ -202,23 +195,3 @@ def stop_while_s3_reads() -> None:
         upload(self, file)
 
     S3FeedStorage._store_in_thread = dying  # type: ignore[method-assign]
-
-
-def stop_in_a_delivery() -> None:
-    """Allow a stop after each step of the delivery of a local file."""
-
-    def watch(owner: Any, method: str, name: str) -> None:
-        call = getattr(owner, method)
-
-        def watched(*arguments: Any) -> Any:
-            result = call(*arguments)
-            stop_at(name)
-            return result
-
-        setattr(owner, method, watched)
-
-    watch(FeedSlot, "start_exporting", "opened")
-    watch(FeedSlot, "finish_exporting", "exported")
-    watch(Target, "prepare", "synced")
-    watch(Delivered, "put", "recorded")
-    watch(Target, "store", "stored")

@@ -20,7 +20,7 @@ import pytest
 from support.engines import DISK, LEASE
 from support.forks import Child
 from support.site import PAGES, Site, Visit
-from support.stops import events
+from support.stops import Stop, events
 from support.waiting import DEADLINE, until
 
 if TYPE_CHECKING:
@@ -215,14 +215,9 @@ class Crawl:
             "settings": {n: v for n, v in values.items() if v is not None},
             "stats": str(place / "stats.json"),
         }
-        if at_request:
-            self.site.kill_at(at_request)
         command = [str(Path(__file__).with_name("child.py")), json.dumps(order)]
-        environment = stopping(stop, nth) | {"EVENTS": str(place / "events")}
-        process = self._fork(command, place, before, environment=environment)
-        if at_request:
-            self.site.name_victim(process.pid)
-        return process
+        point = Stop(at_request or None, point=stop or None, nth=nth)
+        return self._fork(command, place, before, point)
 
     def run(
         self, spider: type[Spider] | str, *, status: int = 0, **options: Any
@@ -299,7 +294,7 @@ class Crawl:
         if not self.engine.collects:
             return ""
         self.make_project()
-        task = {"before": before, "environment": stopping(stop)}
+        task = {"before": before, "stop": Stop(point=stop or None)}
         verb = ("collect", self.engine.job, ".", *options)
         return self.bloomdupe(*verb, code=code, **task)
 
@@ -350,13 +345,9 @@ class Crawl:
         if status == -signal.SIGKILL and lease == LEASE:
             self.engine.pass_on(process.log, last=not self._alive)
 
-    @property
-    def next_place(self) -> Path:
-        """Return the folder in which the next run puts its log and its events."""
-        return self._place / f"run{self._runs}"
-
     def _next_place(self) -> Path:
-        place = self.next_place
+        """Make the folder in which the next run puts its log and its events."""
+        place = self._place / f"run{self._runs}"
         place.mkdir()
         self._runs += 1
         return place
@@ -366,24 +357,27 @@ class Crawl:
         command: list[str],
         place: Path,
         before: Before | None = None,
+        stop: Stop | None = None,
         **apart: Any,
     ) -> Process:
+        environment = {"SITE": self.site.base, **apart.get("environment", {})}
+        if stop is not None:
+            environment |= {**stop.environment, "EVENTS": str(place / "events")}
         task = {
             "folder": str(self.folder),
             "command": command,
             "log": str(place / "log"),
             **apart,
             "before": [] if before is None else [_call_of(before)],
-            "environment": {"SITE": self.site.base, **apart.get("environment", {})},
+            "environment": environment,
         }
+        if stop is not None and stop.request:
+            self.site.kill_at(stop.request)
         process = Process(task, self, place)
+        if stop is not None and stop.request:
+            self.site.name_victim(process.pid)
         self._alive.append(process)
         return process
-
-
-def stopping(point: str = "", nth: int = 1) -> dict[str, Any]:
-    """Return the environment of a process that kills itself there; see ``stops.py``."""
-    return {"STOP": json.dumps({"point": point, "nth": nth} if point else {})}
 
 
 def _name_of(thing: Any) -> str:

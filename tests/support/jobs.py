@@ -26,8 +26,9 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.jobs.held import HeldJob
 from bloomdupe.requests.serializer import Serializer
-from support.crawl import BLOOMDUPE, stopping
+from support.crawl import BLOOMDUPE
 from support.forks import Child
+from support.stops import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -192,8 +193,8 @@ LONG = "x" * 4_000
 
 def killed_after(commits: int, *arguments: object, cwd: Path) -> None:
     """Run a verb in a process that kills itself after so many commits."""
-    stop = stopping("after commit", commits)
-    done = run_script(cwd, BLOOMDUPE, *arguments, **stop)
+    stop = Stop(point="after commit", nth=commits)
+    done = run_script(cwd, BLOOMDUPE, *arguments, **stop.environment)
     assert done.returncode == -signal.SIGKILL, done
 
 

@@ -43,6 +43,15 @@ PREPARE = (
 """Where a checkpoint prepares its part. The participants that enter themselves in its
 list are found there."""
 
+DELIVERY = (
+    ("scrapy.extensions.feedexport:FeedSlot", "start_exporting", "open a feed"),
+    ("scrapy.extensions.feedexport:FeedSlot", "finish_exporting", "export a feed"),
+    ("bloomdupe.feeds.delivery:Target", "prepare", "sync a feed"),
+    ("bloomdupe.feeds.stored_feeds:Delivered", "put", "record a feed"),
+    ("bloomdupe.feeds.delivery:Target", "store", "store a feed"),
+)
+"""The steps of the delivery of a feed that is written when the crawl has finished."""
+
 FILES = ("pwrite", "truncate", "ftruncate", "fsync", "fdatasync", "rename", "replace")
 """Functions of ``os`` that change files. A Mac has no ``fdatasync``."""
 
@@ -68,6 +77,7 @@ class Placing:
             ("bloomdupe.store.inbox:Inbox", "remove", "empty the inbox"),
             # All writes are durable by then, as the last commit shows.
             ("bloomdupe.crawl.progress.rounds:Run", "end", "note the end"),
+            *DELIVERY,
         ):
             _wrap(resolve_name(owner), method, self._around(label, raises=False))
         for owner, method in PREPARE:

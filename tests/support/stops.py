@@ -4,7 +4,7 @@ For the process that crawls. It has points put around its changes, see
 ``placing.py``; spiders and third-party components name points of their own. The
 environment chooses the stop:
 
-``STOP``    JSON of a stop, see :class:`crawls.Stop`; without it the crawl goes on
+``STOP``    JSON of a :class:`Stop`; without it the crawl goes on
 ``EVENTS``  file to which each event is written, a line each; it outlives the process
 
 The points are numbered through as they are passed, so a crawl can be stopped at each
@@ -20,6 +20,7 @@ import json
 import os
 import signal
 import time
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -35,15 +36,43 @@ _write = os.write
 _kill = os.kill
 
 
+@dataclass(frozen=True)
+class Stop:
+    """The point at which a run is stopped.
+
+    The site stops it before it answers the request of this number. Or the process stops
+    itself at the point of this number (counted from the point ``since``, or from the
+    first point), or at the ``nth`` point with a name that begins so. ``action`` is
+    ``kill``, or the name of an error that is raised there, or of a signal of a user:
+    ``SIGINT``, ``SIGINT twice``, ``SIGTERM``. It may write down all points (``trace``).
+    """
+
+    request: int | None = None
+    number: int | None = None
+    since: str | None = None
+    point: str | None = None
+    nth: int = 1
+    action: str = "kill"
+    trace: bool = False
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Say so to a process."""
+        return {"STOP": json.dumps(asdict(self))}
+
+
+NOWHERE = Stop()
+
+
 class Points:
     """Counts the points of this process, and acts when the chosen one is reached."""
 
-    def __init__(self, stop: dict[str, Any], events: str | None) -> None:
+    def __init__(self, stop: Stop, events: str | None) -> None:
         self.commits = 0
         """Checkpoints on disk that have become durable."""
-        self._stop = stop
+        self.stop = stop
         self._passed = 0
-        self._first = None if "since" in stop else 0
+        self._first = 0 if stop.since is None else None
         self._matching = 0
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._events = os.open(events, flags, 0o600) if events else None
@@ -60,20 +89,17 @@ class Points:
         the ``system`` raises no errors of a user's code.
         """
         self._passed += 1
-        stop = self._stop
-        if stop.get("trace"):
+        stop, action = self.stop, self.stop.action
+        if stop.trace:
             self.tell("point", self._passed, point)
-        if point == stop.get("since"):
+        if point == stop.since:
             self._first = self._passed
-        if "number" in stop:
-            first = self._first
-            here = first is not None and stop["number"] == self._passed - first
-        elif point.startswith(stop.get("point", "none ")):
+        here = False
+        if stop.number is not None and self._first is not None:
+            here = stop.number == self._passed - self._first
+        elif stop.point is not None and point.startswith(stop.point):
             self._matching += 1
-            here = self._matching == stop["nth"]
-        else:
-            here = False
-        action = stop.get("action", "kill")
+            here = self._matching == stop.nth
         if system and action == "ValueError":
             action = "EIO"
         if here and (raises or action == "kill" or action.startswith("SIG")):
@@ -110,13 +136,13 @@ def act(action: str) -> None:
         raise OSError(number, os.strerror(number))
 
 
-_points = Points({}, None)
+_points = Points(NOWHERE, None)
 
 
-def use(stop: dict[str, Any] | None = None) -> Points:
+def use(stop: Stop | None = None) -> Points:
     """Return the points of this process; the environment has their stop, too."""
     global _points  # noqa: PLW0603 - a process has one set of points
-    stop = stop or json.loads(os.environ.get("STOP", "{}"))
+    stop = stop or Stop(**json.loads(os.environ["STOP"]))
     _points = Points(stop, os.environ.get("EVENTS"))
     return _points
 
@@ -141,7 +167,7 @@ def stop_at(name: str) -> None:
 
 def wanted(name: str) -> bool:
     """Whether this run is to be stopped at a point that the spider has named."""
-    return _points._stop.get("point") == f"here {name}"
+    return _points.stop.point == f"here {name}"
 
 
 def limit_files(name: str, size: int) -> None:

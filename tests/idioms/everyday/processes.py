@@ -1,4 +1,4 @@
-"""Several crawlers in one process, and the program from scratch."""
+"""Several crawlers in one process."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from everyday.feeds import feeds
 
 
 class First(Tree):
-    """A spider of a process that has two."""
+    """A spider of a process that has several."""
 
-    name = "first_of_two"
+    name = "first"
     custom_settings = {"JOBDIR": "job/first", "FEEDS": feeds("1.*")}
 
     def parse(self, response: Response) -> Iterator[Any]:
@@ -24,18 +24,21 @@ class First(Tree):
 
 
 class Second(First):
-    """The other one."""
+    """It crawls at the same time."""
 
-    name = "second_of_two"
+    name = "second"
     start_urls = [SITE + "/chain/0"]
     custom_settings = {"JOBDIR": "job/second", "FEEDS": feeds("2.*")}
 
 
-@idiom(script="two_script.py", repeats=8)
-class Two(First):
-    """Two crawlers at a time in one process, each with its own JOBDIR."""
+class Third(First):
+    """It crawls when both have ended."""
+
+    name = "third"
+    start_urls = [SITE + "/star"]
+    custom_settings = {"JOBDIR": "job/third", "FEEDS": feeds("3.*")}
 
 
-@idiom(script="in_turn_script.py", repeats=8)
-class InTurn(First):
-    """Two crawlers in one process, one after the other."""
+@idiom(script="several_script.py", repeats=8)
+class Several(First):
+    """Three crawlers in a process, with a JOBDIR each: two at a time, then one."""

@@ -1,4 +1,4 @@
-"""A script that runs two crawlers in one process, one after the other."""
+"""A script that runs two crawlers at a time in one process, and then another one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from scrapy.crawler import CrawlerRunner
 from scrapy.utils.log import configure_logging
 from scrapy.utils.project import get_project_settings
 from scrapy.utils.reactor import install_reactor
-from twisted.internet.defer import inlineCallbacks
+from twisted.internet.defer import gatherResults, inlineCallbacks
 from twisted.internet.task import react
 
-from everyday.processes import First, Second
+from everyday.processes import First, Second, Third
 
 
 @inlineCallbacks
@@ -19,8 +19,8 @@ def crawl(_: object) -> Any:
     settings = get_project_settings()
     configure_logging(settings)
     runner = CrawlerRunner(settings)
-    for spider in (First, Second):
-        yield runner.crawl(spider)
+    yield gatherResults([runner.crawl(First), runner.crawl(Second)])
+    yield runner.crawl(Third)
     raise SystemExit(runner.bootstrap_failed)  # as `scrapy crawl` does
 
 
