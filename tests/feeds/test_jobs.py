@@ -23,29 +23,21 @@ THIRD = "here third page"
 ALL = feeds(["jsonl", "json", "csv"], overwrite=True)
 
 
-PIPELINE = {"ITEM_PIPELINES": {"spiders.feeds.Wandering": 1}}
-
-
-@pytest.mark.parametrize("way", repeated([(Wanders, {}), (Articles, PIPELINE)]))
-def test_the_working_directory_may_change(
-    crawl: Crawl, way: tuple[type[Articles], dict[str, Any]]
-) -> None:
+def test_the_working_directory_may_change(crawl: Crawl) -> None:
     """Relative paths begin in the directory in which the crawl was started."""
-    spider, settings = way
-    crawl.settings |= settings
     crawl.settings["FEEDS"] = {
         **ALL,
         "batch-%(batch_id)d.jsonl": {"format": "jsonl", "batch_item_count": 7},
         "items.sums": {"format": "sums"},
     }
     crawl.settings["FEED_EXPORTERS"] = {"sums": "spiders.feeds.Sums"}
-    crawl.killed(spider, stop=THIRD)
-    log = crawl.run(spider).log
+    crawl.killed(Wanders, stop=THIRD)
+    log = crawl.run(Wanders).log
     assert "ERROR" not in log
     for name in ("items.sums", *ALL):
         assert read(crawl.folder / name) == ITEMS
     assert read(*crawl.folder.glob("batch-*")) == ITEMS
-    assert not crawl.run(spider).requested
+    assert not crawl.run(Wanders).requested
 
 
 @pytest.mark.parametrize(

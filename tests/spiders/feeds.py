@@ -47,21 +47,6 @@ class Shop(Spider):
         return {"path": path, "number": number, "text": 'a "b", ä\nc'}
 
 
-class Wandering:
-    """A pipeline that changes the working directory when it is made."""
-
-    def __init__(self) -> None:
-        wander()
-
-    def process_item(self, item: object) -> object:
-        return item
-
-
-def wander() -> None:
-    Path("elsewhere").mkdir(exist_ok=True)
-    os.chdir("elsewhere")
-
-
 class Articles(Shop):
     name = "articles"
 
@@ -69,20 +54,25 @@ class Articles(Shop):
         return Article(path, number)
 
 
+def wander() -> None:
+    Path("elsewhere").mkdir(exist_ok=True)
+    os.chdir("elsewhere")
+
+
+class Wandering:
+    """A pipeline that changes the working directory when it is made, and with items."""
+
+    def __init__(self) -> None:
+        wander()
+
+    def process_item(self, item: object) -> object:
+        wander()
+        return item
+
+
 class Wanders(Articles):
-    """Changes the working directory with its first page, and with each other."""
-
     name = "wanders"
-
-    async def start(self) -> Any:
-        wander()
-        async for each in super().start():
-            yield each
-
-    async def parse(self, response: Any) -> Any:
-        wander()
-        async for each in super().parse(response):
-            yield each
+    custom_settings = {"ITEM_PIPELINES": {Wandering: 1}}
 
 
 class ByCategory(Articles):
