@@ -8,7 +8,6 @@ import shutil
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from scrapy import FormRequest, Request, squeues
@@ -105,14 +104,14 @@ def many() -> list[Request]:
     return requests
 
 
-def rest(jobdir: Path, queue: str) -> list[dict[str, Any]]:
-    """Return the pages with which Scrapy would continue, in its order."""
+def rest(jobdir: Path, queue: str) -> list[Request]:
+    """Return the requests with which Scrapy would continue, in its order."""
     copy = jobdir.with_name(jobdir.name + ".copy")
     shutil.copytree(jobdir, copy)
     scrapys = scheduler(copy, queue)
     found = []
     while (request := scrapys.next_request()) is not None:
-        found.append(request.to_dict(spider=SPIDER))
+        found.append(request)
     scrapys.close("finished")
     shutil.rmtree(copy)
     return found
@@ -157,11 +156,10 @@ def test_pending_requests_are_imported_in_scrapys_order(
     out = verb("list", job, "--json", "--slot", "a.example").out
     listed = [json.loads(line) for line in out.splitlines()]
     assert [(one["url"], one["method"], one["priority"]) for one in listed] == [
-        (one["url"], one["method"], one["priority"])
+        (one.url, one.method, one.priority)
         for one in expected
-        if not one["url"].startswith("data:")
+        if not one.url.startswith("data:")
     ]
-    assert len(urls(verb, job)) == len(expected)
     assert {path: path.read_bytes() for path in before} == before
     assert sorted(path.name for path in job.iterdir()) == [
         "bloomdupe",
@@ -171,13 +169,7 @@ def test_pending_requests_are_imported_in_scrapys_order(
     assert verb("verify", job).code == 0
     marked = [r.url for r in requests if not r.dont_filter and r.method == "GET"]
     assert "new: " not in verb("check", job, *marked).out
-
-
-def test_requests_come_back_as_they_were(verb: Verb, tmp_path: Path) -> None:
-    requests = many()
-    job = stopped(tmp_path / "job", requests, 0)
-    assert verb("import", job, *IMPORT).code == 0
-    assert described(restored(job)) == described(requests)
+    assert described(restored(job)) == described(expected)
 
 
 HEX = "".join(f"{fingerprint(Request(f'https://a.example/{n}')).hex()}\n" for n in "ab")
