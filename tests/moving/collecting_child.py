@@ -174,13 +174,8 @@ def rows_in(place: Path) -> list[dict[str, Any]]:
         return rows
     return [
         {"line": int(row["line"]), "text": row["text"]}
-        for row in csv.DictReader(io.StringIO(text, newline=""), strict=True)
-        if None not in row.values() or _damaged(place)
+        for row in csv.DictReader(io.StringIO(text, newline=""))
     ]
-
-
-def _damaged(place: Path) -> bool:
-    raise ValueError(place)
 
 
 # The process
@@ -226,7 +221,6 @@ class Watch:
         stop_at("before open")
         fd = _open(path, flags, *more)
         self._changed(place_of(fd), place_of(fd).parent)
-        stop_at("after open")
         return fd
 
     def _pwrite(self, fd: int, data: Any, offset: int) -> int:
@@ -259,9 +253,7 @@ class Watch:
         feeds = {Path(name).name for name in NAMES}  # what they lack is in the journal
         assert {place.name for place, _ in self._unsynced} <= feeds, self._unsynced
         stop_at("before deleting")
-        answer = _ask(client, *words)
-        stop_at("after deleting")
-        return answer
+        return _ask(client, *words)
 
 
 def place_of(fd: int) -> Path:
