@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from bloomdupe.crawl.state.rules import (
     text_of_rules,
 )
 from bloomdupe.errors import StoreMismatchError
-from bloomdupe.store import files, platform
 
 URL = "https://a.example/x"
 
@@ -171,27 +169,6 @@ def test_processes_that_change_rules_at_the_same_time_lose_none(store: Path) -> 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(pause, range(100)))
     assert len(rules_of(store).paused) == 100
-
-
-def test_the_file_is_on_the_disk_before_it_has_its_name_and_then_the_name(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So a power cut leaves the old rules or the new ones, and never half of them."""
-    calls = []
-    sync, replace = platform.sync, Path.replace
-
-    def syncing(fd: int) -> None:
-        calls.append("sync directory" if stat.S_ISDIR(os.fstat(fd).st_mode) else "sync")
-        sync(fd)
-
-    def replacing(path: Path, target: Path) -> Path:
-        calls.append(f"{path.name} -> {target.name}")
-        return replace(path, target)
-
-    monkeypatch.setattr(files, "sync", syncing)
-    monkeypatch.setattr(Path, "replace", replacing)
-    change_rules(store, lambda there: there.pausing(["a"]))
-    assert calls == ["sync", "rules.json.new -> rules.json", "sync directory"]
 
 
 def test_a_backup_has_the_rules(verb: Verb, job: Path, tmp_path: Path) -> None:

@@ -221,6 +221,7 @@ class Watch:
         stop_at("before open")
         fd = _open(path, flags, *more)
         self._changed(place_of(fd), place_of(fd).parent)
+        stop_at("after open")
         return fd
 
     def _pwrite(self, fd: int, data: Any, offset: int) -> int:
@@ -253,7 +254,9 @@ class Watch:
         feeds = {Path(name).name for name in NAMES}  # what they lack is in the journal
         assert {place.name for place, _ in self._unsynced} <= feeds, self._unsynced
         stop_at("before deleting")
-        return _ask(client, *words)
+        answer = _ask(client, *words)
+        stop_at("after deleting")
+        return answer
 
 
 def place_of(fd: int) -> Path:
