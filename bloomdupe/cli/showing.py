@@ -176,23 +176,21 @@ def report(options: Namespace) -> Answer:
     """
     from bloomdupe.monitoring.report import report as page_of
 
-    page = page_of(options.job.read())
-    data = page.encode()
-    record = {"page": options.output, "bytes": len(data)}
+    # In ASCII, whatever a terminal can encode.
+    page = page_of(options.job.read()).encode("ascii", "xmlcharrefreplace")
+    record = {"page": options.output, "bytes": len(page)}
     if options.output == "-":
         if options.json:
             raise SettingError("--output -: --json needs a file for the page")
-        # In ASCII, whatever the terminal can encode.
-        page = page.encode("ascii", "xmlcharrefreplace").decode()
-        return Answer(page.splitlines(), record)
+        return Answer(page.decode().splitlines(), record)
     target = Path(options.output)
     if target.is_dir():
         raise SettingError(f"--output {target}: it is a directory; name a file")
     try:
-        write_file(target, [data], mode=0o666)
+        write_file(target, [page], mode=0o666)
     except OSError as error:
         raise BloomDupeError(f"--output {target}: {error.strerror}") from error
-    return Answer([f"{options.output}: {len(data):,} bytes"], record)
+    return Answer([f"{options.output}: {len(page):,} bytes"], record)
 
 
 OF_SIZES = {

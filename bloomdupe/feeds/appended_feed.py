@@ -133,11 +133,10 @@ class AppendedFeed(Feed):
     def add(self, data: bytes) -> None:
         """Add the line of an acknowledged item."""
         super().add(data)
-        if self._next["size"] is None:
-            self._begin_file()
+        if not self._next["size"]:
+            if self._next["size"] is None:  # or it was stored empty
+                self._begin_file()
             data = self._joint() + data
-        elif not self._next["size"]:  # it was stored empty
-            data = self.encoder.head + data
         self._lines.add(packed([self.number], data))
         self._next["size"] += len(data)
 

@@ -182,7 +182,8 @@ def checked(url: str, **arguments: Any) -> Request:
 def _payload_for(request: Request, callback: str | None, errback: str | None) -> bytes:
     """Store a request without callbacks, with these callbacks added.
 
-    Raises :class:`ValueError` for a ``meta`` that cannot be satisfied.
+    ``parse`` needs no name. None is ``NO_CALLBACK`` for a callback, and none at all
+    for an errback. Raises :class:`ValueError` for a ``meta`` that cannot be satisfied.
     """
     if not request.meta.keys().isdisjoint(TIME_KEYS):
         raise ValueError(
@@ -190,23 +191,14 @@ def _payload_for(request: Request, callback: str | None, errback: str | None) ->
             " time, beside 'url'"
         )
     checked_rule(request)
-    return named(_serializer.dump(request), callback, errback)
+    name = None if callback == "parse" else callback or 0
+    return changed(_serializer.dump(request), callback=name, errback=errback)
 
 
 def slot_of(request: Request) -> str:
     """Return the slot of a request, as Scrapy's downloader assigns it."""
     slot = request.meta.get("download_slot")
     return str(slot or urlparse_cached(request).hostname or "")
-
-
-def named(payload: bytes, callback: str | None, errback: str | None) -> bytes:
-    """Return a stored request without callbacks, with these callbacks added.
-
-    ``parse`` needs no name. None is ``NO_CALLBACK`` for a callback, and none at all
-    for an errback.
-    """
-    name = None if callback == "parse" else callback or 0
-    return changed(payload, callback=name, errback=errback)
 
 
 def _check_fields(given: object) -> None:

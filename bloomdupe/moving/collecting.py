@@ -244,11 +244,9 @@ class Collecting:
             )
             feeds.restore(left)
             undo.callback(feeds.release)
-            self._numbered = feeds.taken
-            """All feeds, in the order of the crawl."""
             if is_new:
                 self._check_places()
-            self._before = [feed.slot.itemcount for feed in self._numbered]
+            self._before = [feed.slot.itemcount for feed in feeds.taken]
             self._opened = undo.pop_all()
 
     def close(self) -> None:
@@ -278,7 +276,7 @@ class Collecting:
 
     def _check_places(self) -> None:
         """Refuse files that are there and were not collected."""
-        for feed in self._numbered:
+        for feed in self._feeds.taken:
             place = local_path(feed.slot, self._directory)
             if place is None or feed.slot.feed_options.get("overwrite"):
                 continue
@@ -303,7 +301,7 @@ class Collecting:
                 "added": feed.slot.itemcount - before,
                 "bytes": None if waits(feed.record) else feed.record["size"] or 0,
             }
-            for feed, before in zip(self._numbered, self._before, strict=True)
+            for feed, before in zip(self._feeds.taken, self._before, strict=True)
         ]
 
     # Collecting
@@ -313,11 +311,7 @@ class Collecting:
 
         Meanwhile Redis may be away. Storages get the files when the crawl has ended.
         """
-        run(
-            self._run(follow=follow),
-            self._feeds,
-            [feed.slot for feed in self._numbered],
-        )
+        run(self._run(follow=follow), self._feeds)
 
     async def _run(self, *, follow: bool) -> None:
         self._write([], self._position)
@@ -369,9 +363,9 @@ class Collecting:
         for data in items:
             try:
                 numbers, packed = unpacked(data)
-                if not numbers or max(numbers) >= len(self._numbered):
+                if not numbers or max(numbers) >= len(self._feeds.taken):
                     raise ValueError("it has no feed")
-                feeds, item = [self._numbered[n] for n in numbers], unpack(packed)
+                feeds, item = [self._feeds.taken[n] for n in numbers], unpack(packed)
                 lines, failed = self._feeds.lines_of(item, feeds)
             except (UnserializableError, ValueError) as error:
                 raise StoreMismatchError(

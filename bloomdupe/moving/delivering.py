@@ -31,7 +31,6 @@ from bloomdupe.jobs.project import Project
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Sequence
 
-    from scrapy.extensions.feedexport import FeedSlot
     from scrapy.settings import BaseSettings, Settings
 
     from bloomdupe.jobs.job import Job
@@ -41,17 +40,13 @@ BATCH = "%(batch_"
 """In the names of feeds whose files have a number of items each."""
 
 
-def run(
-    work: Coroutine[Any, Any, Result],
-    exporter: FeedExporter,
-    slots: Iterable[FeedSlot],
-) -> Result:
-    """Run a coroutine that gives the feeds with these slots to their storages.
+def run(work: Coroutine[Any, Any, Result], exporter: FeedExporter) -> Result:
+    """Run a coroutine that gives the feeds of an exporter to their storages.
 
     A storage for other places than local files needs the reactor, which runs once in a
     process. Ctrl-C raises :class:`KeyboardInterrupt`.
     """
-    if all(local_path(slot, exporter.here) is not None for slot in slots):
+    if all(local_path(feed.slot, exporter.here) for feed in exporter.taken):
         return asyncio.run(work)
     install_reactor(ASYNCIO, exporter.settings["ASYNCIO_EVENT_LOOP"])
     from twisted.internet import reactor as any_reactor
@@ -95,7 +90,7 @@ def deliver(
     try:
         exporter.restore(left)
         work = delivery.deliver(exporter, left, exporter.waiting)
-        made = run(work, exporter, [feed.slot for feed in exporter.waiting])
+        made = run(work, exporter)
     finally:
         exporter.release()
     return [

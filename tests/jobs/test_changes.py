@@ -32,8 +32,8 @@ from support.waiting import DEADLINE
 from bloomdupe import BloomFilter
 from bloomdupe.jobs.held import Problems
 from bloomdupe.jobs.project import Project
-from bloomdupe.jobs.request_line import Line, named, read_all
-from bloomdupe.requests.layout import url_of
+from bloomdupe.jobs.request_line import Line, read_all
+from bloomdupe.requests.layout import changed, url_of
 from bloomdupe.requests.serializer import Serializer
 
 DONE = [f"https://a.example/done/{number}" for number in range(50)]
@@ -105,7 +105,7 @@ def test_a_line_with_a_callback_that_the_spider_lacks_is_refused() -> None:
         "line 5: callback 'close': spider 'follow' has no such callback",
         "line 6: callback '__init__': spider 'follow' has no such callback",
     ]
-    stored = named(Serializer(SPIDER).dump(Request(DONE[0])), "nope", None)
+    stored = changed(Serializer(SPIDER).dump(Request(DONE[0])), callback="nope")
     packed = {"url": DONE[0], "payload": base64.b64encode(stored).decode()}
     unknown = Project(Settings(), "unknown")
     for one, count in ((project, 5), (unknown, 5)):
