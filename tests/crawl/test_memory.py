@@ -39,15 +39,19 @@ EXPECTED = [(path, "a token") for path in PATHS]
 
 
 @pytest.mark.slow
-def test_a_token_of_a_login_that_is_done_is_there_when_the_crawl_resumes(
+def test_a_crawl_resumes_with_the_token_of_its_login_and_its_new_arguments(
     crawl: Crawl,
 ) -> None:
     crawl.interrupted(Login, after=3)
     crawl.killed(Login, at_request=4)
-    run = crawl.run(Login)
+    resumed = crawl.interrupted(Login, after=1)
+    assert resumed.stats["begun_with"] == ["a token", "of the login"]
+    changed = crawl.interrupted(NewSite, after=1)
+    assert changed.stats["begun_with"] == ["a token", "of the changed class"]
+    given = crawl.run(NewSite, ARGUMENTS={"site": "of the argument"})
+    assert given.stats["begun_with"] == ["a token", "of the argument"]
+    assert crawl.site.count["/login"] == 1
     assert lines(crawl) == EXPECTED
-    assert run.stats["begun_with"] == ["a token", "of the login"]
-    assert "/login" not in run.requested
 
 
 @pytest.mark.slow
@@ -57,16 +61,6 @@ def test_without_the_setting_the_crawl_loses_its_token(crawl: Crawl) -> None:
     crawl.interrupted(Login, after=3)
     assert crawl.run(Login).stats["begun_with"] == [None, "of the class"]
     assert len(lines(crawl)) < len(EXPECTED)
-
-
-@pytest.mark.slow
-def test_a_new_argument_or_class_attribute_wins(crawl: Crawl) -> None:
-    crawl.interrupted(Login, after=3)
-    changed = crawl.interrupted(NewSite, after=3)
-    assert changed.stats["begun_with"] == ["a token", "of the changed class"]
-    given = crawl.run(NewSite, ARGUMENTS={"site": "of the argument"})
-    assert given.stats["begun_with"] == ["a token", "of the argument"]
-    assert lines(crawl) == EXPECTED
 
 
 @pytest.mark.slow

@@ -23,15 +23,6 @@ def callbacks(monkeypatch: pytest.MonkeyPatch) -> Callbacks:
     return Callbacks()
 
 
-def test_a_checkpoint_waits_until_no_callback_is_at_work(callbacks: Callbacks) -> None:
-    for _ in range(2):
-        for _ in range(3):
-            assert [callbacks.waits(), callbacks.holds] == [True, True]
-        callbacks.busy = False
-        assert [callbacks.waits(), callbacks.holds] == [False, False]
-        callbacks.busy = True
-
-
 def test_it_does_not_wait_if_the_spider_remembers_nothing(callbacks: Callbacks) -> None:
     callbacks.remembers = False
     assert not callbacks.waits()

@@ -135,7 +135,18 @@ def back(request: Request) -> Request:
         ),
         Request("http://a.example/", meta={"depth": 0, "x": 1}),
         Request("https://a.example/", headers={"Referer": "https://www.a.example/"}),
-        Request("\4a://verbatim", meta={"verbatim_url": True}),
+        *(
+            Request(f"{head}a://b", meta={"verbatim_url": True})
+            for head in (
+                "\0",
+                "\1",
+                "\4",
+                "\5",
+                "http://",
+                "http://www.",
+                "https://www",
+            )
+        ),
     ],
 )
 def test_requests_come_back_as_they_were(request_: Request) -> None:
@@ -150,6 +161,11 @@ def taken_apart(value: Any) -> Any:
     """Return what a partial consists of; any other value is itself."""
     is_partial = type(value) is partial
     return (value.func, value.args, value.keywords) if is_partial else value
+
+
+def test_the_url_of_a_payload_can_be_printed() -> None:
+    payload = SAFE.dump(Request("a://\n", meta={"verbatim_url": True}))
+    assert url_of(payload) == "a://\\n"
 
 
 @pytest.mark.parametrize(
