@@ -1,4 +1,4 @@
-"""The frontier against a model in plain Python; a crash is a rule like the rest."""
+"""Frontier and filter against a model in plain Python; a crash is a rule, too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -42,12 +42,14 @@ if TYPE_CHECKING:
 
 Place = tuple[str, tuple[int, bool, int]]
 """Slot, and the sort key of a request in it."""
-State = tuple[dict[int, Place], set[int]]
-"""Pending requests, and seen keys."""
+State = tuple[dict[int, Place], set[int], list[int]]
+"""Pending requests, seen keys, and notes."""
 
 SLOTS = st.sampled_from("abcde")
 WAITS = st.integers(-5, 60)
 """Seconds."""
+ROOM = st.sampled_from([0, 10_000, None])
+"""Bytes that the blocks of the filter may take in memory."""
 PRIORITIES = st.integers(-2, 2) | st.sampled_from([-(10**9), -57, 56, 10**30])
 
 
@@ -80,7 +82,8 @@ class FrontierMachine(RuleBasedStateMachine):
         """Unix time, and the latest so far: a request that was due may be ready."""
         self.unacked: dict[int, tuple[Entry, Place]] = {}
         self.seen: set[int] = set()
-        self.committed: State = ({}, set())
+        self.notes: list[int] = []
+        self.committed: State = ({}, set(), [])
         self.change: Part | None = None
         """Prepared, and not noted as durable."""
         self.held = self.committed
@@ -91,18 +94,28 @@ class FrontierMachine(RuleBasedStateMachine):
     @initialize(
         fifo=st.booleans(),
         start_fifo=st.booleans(),
-        capacity=st.sampled_from([20, 1000]),
+        capacity=st.sampled_from([20, 1000, 5000]),
+        exact=st.booleans(),
+        room=ROOM,
     )
-    def create(self, fifo: bool, start_fifo: bool, capacity: int) -> None:
+    def create(
+        self, fifo: bool, start_fifo: bool, capacity: int, exact: bool, room: int | None
+    ) -> None:
         self.fifo, self.start_fifo = fifo, start_fifo
-        self.capacity = capacity
-        self.open()
+        # No key is taken for another one.
+        self.parameters: dict[str, Any] = {
+            "capacity": capacity,
+            "fpp": 1e-12,
+            "exact": exact,
+            "key": bytes(16),
+        }
+        self.open(room)
 
-    def open(self) -> None:
+    def open(self, room: int | None) -> None:
         if self.durable:
-            self.filter = BloomFilter.open(self.path, self.capacity, 1e-6, exact=True)
+            self.filter = BloomFilter.open(self.path, memory=room, **self.parameters)
         else:
-            self.filter = BloomFilter(self.capacity, 1e-6, exact=True)
+            self.filter = BloomFilter(**self.parameters)
         self.frontier = Frontier(
             self.filter,
             order=QueueOrder(self.fifo, self.start_fifo),
@@ -139,6 +152,11 @@ class FrontierMachine(RuleBasedStateMachine):
             self.postponed.add(number)
             self.delayed[number] = (slot, (due, False, number))
             self.seen.add(number)
+
+    @rule(number=st.integers(0, 9))
+    def note(self, number: int) -> None:
+        self.notes.append(number)
+        self.filter.notes.setdefault("numbers", []).append(number)
 
     @rule(seconds=st.integers(-50, 100))
     def set_the_clock(self, seconds: int) -> None:
@@ -186,7 +204,7 @@ class FrontierMachine(RuleBasedStateMachine):
     def state(self) -> State:
         expected = {**self.pending, **self.delayed}
         expected.update({number: place for number, (_, place) in self.unacked.items()})
-        return expected, set(self.seen)
+        return expected, set(self.seen), [*self.notes]
 
     @precondition(lambda self: self.change is None)
     @rule()
@@ -213,11 +231,20 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.unnoticed)
     @rule()
-    def note(self) -> None:
+    def become_durable(self) -> None:
         assert self.change is not None
         self.change.done()
         self.change, self.unnoticed = None, False
         self.agree()
+
+    @precondition(lambda self: self.durable and self.change is None)
+    @rule(slot=SLOTS, many=st.integers(1, 9))
+    def checkpoint_with_news_between_its_steps(self, slot: str, many: int) -> None:
+        self.prepare()
+        self.enqueue_new(slot, 0, False, many)
+        self.commit_or_drop(True)
+        self.enqueue_new(slot, 0, False, many)
+        self.become_durable()
 
     def agree(self) -> None:
         if self.durable:
@@ -247,14 +274,14 @@ class FrontierMachine(RuleBasedStateMachine):
                 self.checkpoint()
 
     @precondition(lambda self: self.durable)
-    @rule()
-    def crash(self) -> None:
+    @rule(room=ROOM)
+    def crash(self, room: int | None) -> None:
         self.filter.close()  # writes nothing: the frontier makes the checkpoints
-        self.open()
+        self.open(room)
         self.unacked.clear()
         self.change, self.unnoticed = None, False
-        expected, seen = self.committed
-        self.seen = set(seen)
+        expected, seen, notes = self.committed
+        self.seen, self.notes = set(seen), [*notes]
         self.agree()
         found = pending_requests(self.store())
         stored = [int(request.payload) for request in found]
@@ -267,7 +294,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(rng=st.randoms(use_true_random=False))
     def remove_between_two_runs(self, rng: random.Random) -> None:
         """Remove some requests of the store, as it is found after a crash."""
-        self.crash()
+        self.crash(0)
         for found in portions(self.store()):
             gone = [one for one in found if rng.random() < 0.33]
             self.frontier.remove(gone)
@@ -306,6 +333,8 @@ class FrontierMachine(RuleBasedStateMachine):
         if hasattr(self, "frontier"):
             for number in range(self.number):
                 assert (str(number).encode() in self.filter) == (number in self.seen)
+            assert len(self.filter) == len(self.seen)
+            assert self.filter.notes.get("numbers", []) == self.notes
 
 
 class MemoryMachine(FrontierMachine):
@@ -318,7 +347,8 @@ LIMITS = (
     (slot_queue, "MIN_BATCH", 1),
     (slot_queue, "MAX_BATCH", 3),
     (contents, "MAX_PENDING", 10),
-    (layer, "MIN_BACKLOG", 100),
+    (layer, "MIN_BACKLOG", 10),
+    (layer, "MAX_BACKLOG", 20),
     (contents, "MIN_SWEEP", 1),
     (contents, "MAX_SWEEP", 2),
     (partition, "MAX_FRESH", 10_000),
