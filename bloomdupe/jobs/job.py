@@ -188,11 +188,11 @@ class Job(ABC):
             filter_, _, view = self.describe()
         except BloomDupeError as error:
             return f"it cannot be read ({error})"
-        seen = f"{plural(filter_.keys, 'URL')} seen"
-        if view is None:
-            return seen
-        pending, pages = plural(view.pending, "request"), plural(view.pages, "page")
-        return f"{seen}, {pending} pending, {pages}"
+        known = [f"{plural(filter_.keys, 'URL')} seen"]
+        if view is not None:
+            known.append(f"{plural(view.pending, 'request')} pending")
+            known.append(plural(view.pages, "page"))
+        return ", ".join(known)
 
     def requests(self, selection: Selection) -> Iterator[ListedRequest]:
         """Yield the pending requests, slot by slot; memory does not grow."""

@@ -40,26 +40,6 @@ PLACEHOLDER = "%(spider)s"
 """A crawl puts the name of its spider in its place."""
 
 
-def store_at(named: str) -> Path:
-    """Return the store in the named JOBDIR, or the named directory if it is a store.
-
-    It need not exist: a path that ends in ``bloomdupe`` is a store then, and any other
-    path is a JOBDIR. But a crawl never has a job in a path with the ``PLACEHOLDER``.
-    """
-    directory = Path(named)
-    if directory.exists() and not directory.is_dir():
-        raise StoreError(
-            f"{named} is not a directory; name a JOBDIR, or the directory of a store"
-        )
-    if PLACEHOLDER in named and not directory.exists():
-        raise _missing(directory)
-    inside, names = directory / "bloomdupe", (files.DATA, files.MARKER)
-    is_store = any((directory / name).exists() for name in names)
-    if inside.is_dir() or not (is_store or directory.name == "bloomdupe"):
-        return inside
-    return directory
-
-
 def _jobs_in(directory: Path) -> list[Path]:
     """Return the jobs in a directory, and in the directories in it."""
     stores = chain.from_iterable(map(directory.glob, ("*/bloomdupe", "*/*/bloomdupe")))
@@ -72,20 +52,6 @@ def _jobs_in(directory: Path) -> list[Path]:
     )
 
 
-def _missing(named: Path) -> StoreError:
-    """Return the error for a path without a store; it says what may be meant."""
-    near = named if named.exists() else named.parent
-    hint = ""
-    if any((named / name).exists() for name in SCRAPYS):
-        hint = (
-            f". It is a JOBDIR of Scrapy's own scheduler: `bloomdupe import {named}"
-            " --spider NAME` imports it"
-        )
-    elif jobs := _jobs_in(near):
-        hint = f", but `bloomdupe info {near}` shows {plural(len(jobs), 'job')}"
-    return StoreError(f"{named}: there is no bloomdupe store{hint}")
-
-
 STATE = "spider.state"
 """File in a JOBDIR, of Scrapy's extension."""
 
@@ -95,8 +61,25 @@ class JobOnDisk(Job):
 
     @property
     def path(self) -> Path:
-        """The directory of the store, whether it exists or not."""
-        return store_at(self.named)
+        """The store in the named JOBDIR, or the named directory if it is a store.
+
+        It need not exist: a path that ends in ``bloomdupe`` is a store then, and any
+        other path is a JOBDIR. But a crawl never has a job in a path with the
+        ``PLACEHOLDER``.
+        """
+        directory = Path(self.named)
+        if directory.exists() and not directory.is_dir():
+            raise StoreError(
+                f"{self.named} is not a directory; name a JOBDIR, or the directory of a"
+                " store"
+            )
+        if PLACEHOLDER in self.named and not directory.exists():
+            raise self.missing
+        inside, names = directory / "bloomdupe", (files.DATA, files.MARKER)
+        is_store = any((directory / name).exists() for name in names)
+        if inside.is_dir() or not (is_store or directory.name == "bloomdupe"):
+            return inside
+        return directory
 
     @property
     def directory(self) -> Path:
@@ -120,7 +103,16 @@ class JobOnDisk(Job):
     @property
     def missing(self) -> StoreError:
         """The error if there is no job; it says what may be meant."""
-        return _missing(Path(self.named))
+        named = Path(self.named)
+        near, hint = named if named.exists() else named.parent, ""
+        if any((named / name).exists() for name in SCRAPYS):
+            hint = (
+                ". It is a JOBDIR of Scrapy's own scheduler: `bloomdupe import"
+                f" {named} --spider NAME` imports it"
+            )
+        elif jobs := _jobs_in(near):
+            hint = f", but `bloomdupe info {near}` shows {plural(len(jobs), 'job')}"
+        return StoreError(f"{named}: there is no bloomdupe store{hint}")
 
     @contextmanager
     def places(self) -> Iterator[list[Directory]]:
