@@ -10,11 +10,10 @@ import msgpack  # type: ignore[import-untyped]
 import pytest
 from scrapy import Request
 from support.jobs import IDENTITY, Verb
-from support.monitored_jobs import NOW, failures_part, point
+from support.monitored_jobs import NOW, add_failures, add_points, point
 from support.report_page import Page
 
 from bloomdupe import BloomFilter
-from bloomdupe.crawl.progress.history import History
 from bloomdupe.crawl.state.failures import Failure
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.printable import logger_of, printable
@@ -40,13 +39,8 @@ def job(tmp_path: Path) -> Path:
         seen.notes["run"] = f"stopped{NASTY}"
         seen.notes["blocked"] = [{"slot": HOST}]
         frontier.checkpoint()
-        store = seen.share_store()
-        assert store is not None
-        store.commit(failures_part([failure]))
-        history = History(store)
-        history.add(point(0.0))
-        history.add(point(5.0))
-        store.commit(history.prepare())
+    add_failures(tmp_path / "job", [failure])
+    add_points(tmp_path / "job", [point(0.0), point(5.0)])
     return tmp_path / "job"
 
 

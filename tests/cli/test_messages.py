@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from spiders.follow import Follow
 from support.crawl import Crawl
-from support.jobs import IDENTITY, Verb
-from support.monitored_jobs import monitored_job
+from support.jobs import Verb, make_job
+from support.monitored_jobs import monitored_job, store_of
 
 from bloomdupe import BloomFilter
 from bloomdupe.store.format import META, meta_records
@@ -114,10 +114,7 @@ def test_a_store_that_is_no_crawls_is_refused(verb: Verb, tmp_path: Path) -> Non
 def test_a_record_of_the_filter_that_lacks_a_field_is_damage(
     verb: Verb, tmp_path: Path
 ) -> None:
-    place = tmp_path / "job/bloomdupe"
-    with BloomFilter.open(place, 100, identity=IDENTITY) as seen:
-        store = seen.share_store()
-        assert store is not None
+    with store_of(make_job(tmp_path / "job", [])) as store:
         record = store.now.record("filter")
         assert record is not None
         del record["notes"]

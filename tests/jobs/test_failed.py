@@ -9,13 +9,10 @@ from pathlib import Path
 
 import pytest
 from scrapy import Request
-from scrapy.utils.request import fingerprint
-from support.jobs import IDENTITY, SPIDER, Verb, urls
-from support.monitored_jobs import failures_part
+from support.jobs import SPIDER, Verb, make_job, urls
+from support.monitored_jobs import add_failures
 
-from bloomdupe import BloomFilter
 from bloomdupe.crawl.state.failures import Failure
-from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.requests.serializer import Serializer
 
 A, B = "https://a.example/", "https://b.example/"
@@ -25,10 +22,6 @@ WHY = {
     f"{B}3": ("status", 404),
     f"{B}4": ("callback", 200),
 }
-
-
-def name_of(failure: Failure) -> bytes:
-    return fingerprint(Request(failure.url))
 
 
 def failures() -> Iterator[Failure]:
@@ -44,16 +37,9 @@ def failures() -> Iterator[Failure]:
 
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
-    with BloomFilter.open(
-        tmp_path / "job/bloomdupe", 10_000, identity=IDENTITY
-    ) as seen:
-        frontier = Frontier(seen)
-        for url in WHY:
-            seen.add(fingerprint(Request(url)))
-        assert frontier.store is not None
-        seen.notes["run"] = "finished"
-        frontier.checkpoint(failures_part(failures(), name_of))
-    return tmp_path / "job"
+    job = make_job(tmp_path / "job", [], done=WHY)
+    add_failures(job, failures())
+    return job
 
 
 @pytest.mark.parametrize(
@@ -81,15 +67,14 @@ def test_failed_requests_are_listed(
 def test_failures_are_grouped_by_reason_exception_and_slot(
     verb: Verb, job: Path
 ) -> None:
-    with BloomFilter.open(job / "bloomdupe") as seen:
-        store = seen.share_store()
-        assert store is not None
-        first, *_ = failures()
-        more = [
+    first, *_ = failures()
+    add_failures(
+        job,
+        (
             first._replace(url=f"{A}{n}", reason="callback", detail="ValueError: x")
             for n in range(10, 13)
-        ]
-        store.commit(failures_part(more, name_of))
+        ),
+    )
     answer = verb("list", job, "--failed", "--summary")
     assert answer.out.splitlines() == [
         "3  callback 503  ValueError  a.example",

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 from scrapy import Request
-from scrapy.utils.request import fingerprint
 from support.jobs import (
     PROJECT,
     RICH,
-    SPIDER,
     Verb,
     as_project,
     described,
@@ -20,10 +18,7 @@ from support.jobs import (
     urls,
 )
 
-from bloomdupe import BloomFilter
 from bloomdupe.crawl.progress.pace import when
-from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.requests.serializer import Serializer
 
 DONE = [f"https://a.example/done/{n}" for n in range(30)]
 PLAIN = [f"https://{host}.example/{n}" for host in "ab" for n in range(50)]
@@ -36,14 +31,8 @@ THEN = 4_000_000_000.5
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
     job = make_job(tmp_path / "job", PLAIN, done=DONE)
-    with BloomFilter.open(job / "bloomdupe") as seen:
-        frontier = Frontier(seen)
-        for number, url in enumerate(LATER):
-            payload = Serializer(SPIDER).dump(Request(url))
-            seen.add(fingerprint(Request(url)))
-            slot = url.split("/")[2]
-            frontier.push(slot, 0, payload, not_before=THEN + number)
-        frontier.checkpoint()
+    for number, url in enumerate(LATER):
+        make_job(job, [url], not_before=THEN + number)
     return job
 
 

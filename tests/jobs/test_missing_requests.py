@@ -5,12 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from scrapy import Request
-from support.jobs import IDENTITY, SPIDER, Verb
+from support.jobs import Verb, make_job
 
-from bloomdupe import BloomFilter
-from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.requests.serializer import Serializer
 from bloomdupe.store.lmdb import open_data
 
 URLS = [f"https://h{number % 3}.test/{number}/{'x' * 100}" for number in range(600)]
@@ -25,13 +21,8 @@ def test_a_job_with_a_wrong_number_of_requests_in_a_page_is_refused(
     later: float | None,
 ) -> None:
     """The mark fits the file, as it does when the disk has changed it."""
-    place, dump = tmp_path / "job" / "bloomdupe", Serializer(SPIDER).dump
-    with BloomFilter.open(place, 10_000, identity=IDENTITY) as seen:
-        frontier = Frontier(seen)
-        for url in URLS:
-            frontier.push("h", 0, dump(Request(url)), not_before=later)
-        frontier.checkpoint()
-    drop_entries(place / "data.mdb")
+    job = make_job(tmp_path / "job", URLS, not_before=later)
+    drop_entries(job / "bloomdupe/data.mdb")
     marked = open_data.Marked(trusted=True, transaction=0)
     monkeypatch.setattr(open_data, "read_mark", lambda _: marked)
     message = f"data.mdb: 597 {database} records stand where 600 were written"

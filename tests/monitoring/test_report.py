@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 from support.jobs import Verb
-from support.monitored_jobs import changed, monitored_job, point
+from support.monitored_jobs import add_points, changed, monitored_job, point
 from support.report_page import Page
 
-from bloomdupe import BloomFilter
 from bloomdupe.cli.main import main
-from bloomdupe.crawl.progress.history import History
 from bloomdupe.jobs.job_on_disk import JobOnDisk
 from bloomdupe.jobs.listed import FailedRequests
 from bloomdupe.monitoring.report import failures
@@ -95,14 +93,7 @@ def test_the_price_of_a_second_callback_is_named(job: Path) -> None:
 def test_kills_differ_from_ended_and_running_runs(
     job: Path, report: Callable[[Path], Page]
 ) -> None:
-    with BloomFilter.open(job / "bloomdupe") as seen:
-        store = seen.share_store()
-        assert store is not None
-        history = History(store)
-        history.add(point(61, 2))
-        history.add(point(62, 2, how="shutdown"))
-        history.add(point(63, 3))
-        store.commit(history.prepare())
+    add_points(job, [point(61, 2), point(62, 2, how="shutdown"), point(63, 3)])
     ways = ("killed", "shutdown", "running")
     owner = files.lock_owner(job / "bloomdupe")
     files.write_heartbeat(owner, time.time() + 3_600)  # never too long ago

@@ -81,25 +81,32 @@ def make_job(
     waiting: Iterable[Request | str],
     *,
     done: Iterable[str] = (),
+    not_before: float | None = None,
 ) -> Path:
     """Make a job that has stopped: pages that are done, and requests that wait.
 
-    Requests are taken in oldest first, as a crawl does.
+    Requests are taken in oldest first, as a crawl does. A job that is there gets more.
     """
     with BloomFilter.open(jobdir / "bloomdupe", 10_000, identity=IDENTITY) as seen:
-        fill(HeldJob(Frontier(seen), Rules(), seen.close), waiting, done)
+        fill(HeldJob(Frontier(seen), Rules(), seen.close), waiting, done, not_before)
     return jobdir
 
 
-def fill(job: HeldJob, waiting: Iterable[Request | str], done: Iterable[str]) -> None:
-    """Let pages be done and requests wait in a job that is new, and has stopped."""
+def fill(
+    job: HeldJob,
+    waiting: Iterable[Request | str],
+    done: Iterable[str],
+    not_before: float | None = None,
+) -> None:
+    """Let pages be done and requests wait in a job that has stopped."""
     dump = Serializer(SPIDER).dump
     asked = [Request(one) if isinstance(one, str) else one for one in waiting]
     for request in (*map(Request, done), *asked):
         frontier = job.frontier.of_slot(_slot_of(request))
         frontier.seen.add(fingerprint(request))
     for request in asked:
-        job.push(SentRequest(_slot_of(request), request.priority, dump(request)))
+        one = SentRequest(_slot_of(request), request.priority, dump(request))
+        job.push(one._replace(not_before=not_before))
     job.frontier.seen.notes["run"] = "shutdown"
     job.commit()
 

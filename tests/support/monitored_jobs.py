@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,11 @@ from bloomdupe.store.store import Part
 from support.jobs import make_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from bloomdupe.jobs.view import View
+    from bloomdupe.store.store import Store
 
 
 NOW = time.time()
@@ -32,16 +34,29 @@ FAILED = [
 ]  # fmt: skip
 
 
-def by_url(failure: Failure) -> bytes:
-    return failure.url.encode()
+@contextmanager
+def store_of(job: Path) -> Iterator[Store]:
+    """Open the store of a job that has stopped."""
+    with BloomFilter.open(job / "bloomdupe") as seen:
+        store = seen.share_store()
+        assert store is not None
+        yield store
 
 
-def failures_part(
-    failures: Iterable[Failure], name: Callable[[Failure], bytes] = by_url
-) -> Part:
-    """Return the part of a transaction that stores these failures by their names."""
-    puts = {digest_of(name(one)): one.packed() for one in failures}
-    return Part(changes={FAILURES: puts})
+def add_failures(job: Path, failures: Iterable[Failure]) -> None:
+    """Add failed requests to a job that has stopped."""
+    puts = {digest_of(one.url.encode()): one.packed() for one in failures}
+    with store_of(job) as store:
+        store.commit(Part(changes={FAILURES: puts}))
+
+
+def add_points(job: Path, points: Iterable[Point]) -> None:
+    """Add points to the history of a job that has stopped."""
+    with store_of(job) as store:
+        history = History(store)
+        for one in points:
+            history.add(one)
+        store.commit(history.prepare())
 
 
 def point(at: float, run: int = 1, **values: Any) -> Point:
@@ -66,18 +81,18 @@ def monitored_job(folder: Path, *, history: bool = True) -> Path:
     waiting = [f"http://a.example/{n}" for n in range(5)]
     waiting += ["http://b.example/1", f"http://{LONG}/1"]
     job = make_job(folder / "job", waiting)
-    with BloomFilter.open(job / "bloomdupe") as seen:
-        store = seen.share_store()
-        assert store is not None
-        store.commit(failures_part(FAILED))
-        if history:
-            kept = History(store)
-            for n in range(13):
-                made = point(5.0 * n, pages=100 * n, pending=7, disk=1, seen=12)
-                kept.add(made)
-            totals = Totals(1, 1_200, 1_200 * 1_500)
-            totals.by_slot["a.example"] = [100, 100 * 1_500]
-            record = {"crawl": {"totals": totals.record}}
-            crawl = Part(changes={META: meta_records(record)})
-            store.commit(kept.prepare(), crawl)
+    add_failures(job, FAILED)
+    if history:
+        add_points(
+            job,
+            (
+                point(5.0 * n, pages=100 * n, pending=7, disk=1, seen=12)
+                for n in range(13)
+            ),
+        )
+        totals = Totals(1, 1_200, 1_200 * 1_500)
+        totals.by_slot["a.example"] = [100, 100 * 1_500]
+        record = {"crawl": {"totals": totals.record}}
+        with store_of(job) as store:
+            store.commit(Part(changes={META: meta_records(record)}))
     return job
