@@ -137,11 +137,6 @@ def test_imports_and_declared_requirements_agree() -> None:
     assert imported == declared
 
 
-def test_the_face_finds_all_that_it_names() -> None:
-    for name in bloomdupe.__all__:
-        assert getattr(bloomdupe, name).__name__ == name
-
-
 def test_other_names_are_errors() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = bloomdupe.Nothing

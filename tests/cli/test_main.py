@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 from pathlib import Path
 
 import pytest
 from support.jobs import PROJECT, Verb, as_project, run_script
+from support.project import clone_in
 
 from bloomdupe import BloomFilter
 from bloomdupe.cli.main import VERBS, build_parser, main
@@ -14,7 +14,6 @@ from bloomdupe.cli.showing import amount
 from bloomdupe.cli.verbs import DISK
 
 KEY = bytes(16)
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -103,16 +102,6 @@ def test_a_verb_that_a_crawl_on_redis_lacks_is_refused(
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_missing_store_is_an_error(verb: Verb, tmp_path: Path) -> None:
-    for name in ("info", "verify", "backup"):
-        target = [tmp_path / "copy"] if name == "backup" else []
-        code, out, err = verb(name, tmp_path / "nowhere", *target)
-        assert code == 1
-        assert out == ""
-        assert "nowhere: there is no bloomdupe store" in err
-    assert list(tmp_path.iterdir()) == []
-
-
 # As a user calls it, who knows nothing but `--help`
 
 
@@ -139,8 +128,7 @@ def test_options_may_come_between_a_store_and_urls() -> None:
 
 
 def test_the_scrapy_command_knows_the_jobdir(job: Path, tmp_path: Path) -> None:
-    shutil.copy(REPOSITORY / "scrapy.cfg", tmp_path)
-    (tmp_path / "crawler").symlink_to(REPOSITORY / "crawler")
+    clone_in(tmp_path)
     words = ("scrapy", "bloomdupe", "info")
     done = run_script(tmp_path, *words, job, "--json")
     assert done.returncode == 0, done.stderr

@@ -49,16 +49,19 @@ def test_jobs_are_a_table(verb: Verb, crawls: Path) -> None:
     assert verb("info", crawls / "nothing").code == 1
 
 
-@pytest.mark.parametrize("name", ["info", "list", "top", "verify"])
+@pytest.mark.parametrize("name", ["info", "list", "top", "verify", "backup"])
 def test_the_jobs_beside_a_path_that_was_mistyped_are_named(
     verb: Verb, crawls: Path, name: str
 ) -> None:
-    answer = verb(name, crawls / "alhpa")
-    assert answer.code == 1
-    assert f", but `bloomdupe info {crawls}` shows 3 jobs\n" in answer.err
-    answer = verb(name, crawls / "gamma/delta/x")
-    assert answer.code == 1
-    assert "there is no bloomdupe store\n" in answer.err
+    copy = [crawls / "copy"] if name == "backup" else []
+    for place, hint in (
+        ("alhpa", f", but `bloomdupe info {crawls}` shows 3 jobs"),
+        ("gamma/delta/x", ""),
+    ):
+        answer = verb(name, crawls / place, *copy)
+        assert (answer.code, answer.out) == (1, "")
+        assert f"{place}: there is no bloomdupe store{hint}\n" in answer.err
+    assert {path.name for path in crawls.iterdir()} == {"alpha", "beta", "broken"}
 
 
 URL = "https://a.example/"

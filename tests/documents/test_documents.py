@@ -6,7 +6,6 @@ import ast
 import os
 import re
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import pytest
 from spiders.paused import paused_at
 from support.jobs import run_script
 from support.ports import kept_port
+from support.project import clone_in
 from support.redis_server import RedisServer
 from support.shared_data import REPOSITORY
 from support.waiting import until
@@ -104,14 +104,6 @@ def output_of(command: str) -> str:
     return f"$ {command}\n{done.stdout}"
 
 
-def clone_in(folder: Path) -> Path:
-    """Make a folder like a clone of the repository with everything installed."""
-    shutil.copy(REPOSITORY / "scrapy.cfg", folder)
-    (folder / "crawler").symlink_to(REPOSITORY / "crawler")
-    (folder / ".venv").symlink_to(BINARIES.parent)
-    return folder
-
-
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     return clone_in(tmp_path)
@@ -121,6 +113,7 @@ def clone(tmp_path: Path) -> Path:
 def crawled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a clone in which the sample site was crawled, as the README shows it."""
     clone = clone_in(tmp_path_factory.mktemp("crawled"))
+    (clone / ".venv").symlink_to(BINARIES.parent)
     done = run(clone, "scrapy crawl site")
     assert done.returncode == 0, done.stderr
     for line in shown("output: crawl", "text").splitlines():

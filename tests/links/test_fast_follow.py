@@ -69,11 +69,6 @@ def same(page: TextResponse, url: Any, **more: Any) -> bool:
     return bool(fast.response() is page and fast.parts) and isinstance(url, str)
 
 
-def test_it_is_used_in_this_scrapy() -> None:
-    assert follows_the_same()
-    assert "follow" in FastFunctions()._names
-
-
 @pytest.mark.parametrize("more", OPTIONS, ids=", ".join)
 def test_every_option(more: dict[str, Any]) -> None:
     for url in ("/e", "f?g=h", "é", "http://b.example/"):

@@ -18,14 +18,19 @@ if TYPE_CHECKING:
     from support.crawl import Crawl, Process
 
 
+def clone_in(folder: Path) -> Path:
+    """Make a folder like a clone of the repository."""
+    shutil.copy(REPOSITORY / "scrapy.cfg", folder)
+    (folder / "crawler").symlink_to(REPOSITORY / "crawler")
+    return folder
+
+
 class Project:
     """A folder in which ``scrapy crawl site`` can be run, as in a fresh clone."""
 
     def __init__(self, crawl: Crawl) -> None:
         self._crawl = crawl
-        self.folder = crawl.folder
-        shutil.copy(REPOSITORY / "scrapy.cfg", self.folder)
-        (self.folder / "crawler").symlink_to(REPOSITORY / "crawler")
+        self.folder = clone_in(crawl.folder)
 
     def start(self, *args: str) -> Process:
         return self._crawl.start_command("scrapy", "crawl", "site", *args)
