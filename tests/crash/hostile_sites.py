@@ -23,7 +23,6 @@ from bloomdupe.store.format import BLOBS, SLOTS, StoredSlot
 from bloomdupe.store.store import Part
 
 BUDGET = 30
-BOUND = 50
 FORGED = "2026-01-01 00:00:00 [bloomdupe.crawl.scheduler] CRITICAL: forged"
 AFTER = links("/after")
 """A link that must be followed in spite of all."""
@@ -96,38 +95,6 @@ def _pages_counted(crawl: Crawl) -> int:
     records = (value for one in snapshots for _, value in one.records(SLOTS))
     states = [StoredSlot.read(0, value).state for value in records]
     return sum(SlotState.read(state).pages for state in states if state)
-
-
-def one_off_queries(folder: Path) -> Outcome:
-    """Six hundred times as many links as may wait."""
-    count, at_once = 30_000, 4
-    sessions = [f"/q?session={i}" for i in range(count)]
-    with _opened(folder, {}) as crawl:
-        site = crawl.site
-
-        def last(_: Visit) -> str:
-            site.release()
-            return ""
-
-        # The last link leads to another slot, so it need not wait for an answer.
-        other = site.base.replace("127.0.0.1", "localhost")
-        home = AFTER + links(*sessions, f"{other}/last")
-        site.pages = {"/": home, "/after": "", "/last": last}
-        site.hold(*sessions)  # none but the first few is asked for before
-        limits: Any = {
-            "BLOOMDUPE_MAX_PENDING_PER_SLOT": BOUND,
-            "CONCURRENT_REQUESTS_PER_DOMAIN": at_once,
-        }
-        run = crawl.run(Follow, **limits)
-    fetched = sum(path.startswith("/q") for path in run.requested)
-    dropped = run.stats["bloomdupe/dropped_pending_limit"]
-    if dropped + fetched != count:
-        return silently_wrong(f"{dropped} dropped, {fetched} fetched, of {count}")
-    if fetched > BOUND + 2 * at_once:  # requests in flight, of both slots
-        return silently_wrong(f"{fetched} fetched, {BOUND} may wait")
-    if run.log.count("has reached BLOOMDUPE_MAX_PENDING_PER_SLOT") != 1:
-        return silently_wrong("not logged once")
-    return _all_fetched(crawl, "/after", "/last")
 
 
 def long_urls(folder: Path) -> Outcome:
@@ -248,7 +215,6 @@ def planted_state(folder: Path) -> Outcome:
 
 SCRIPTS = (
     spider_trap,
-    one_off_queries,
     long_urls,
     redirect_loops,
     control_characters,

@@ -37,8 +37,11 @@ def test_pages_over_the_budget_are_dropped_and_found_when_it_is_larger(
 
 
 def test_requests_over_the_limit_of_pending_requests_are_dropped(crawl: Crawl) -> None:
+    other_slot = crawl.site.base.replace("127.0.0.1", "localhost")
+    crawl.site.pages = {**PAGES, "/": links(*LEAVES, f"{other_slot}/other")}
     run = crawl.run(AtOnce, **{PENDING: 5})
     assert leaves(crawl) == 5
+    assert crawl.site.count["/other"] == 1
     assert run.stats["bloomdupe/dropped_pending_limit"] == 15
     assert run.log.count(f"has reached {PENDING} = 5") == 1
     crawl.run(AtOnce, **AGAIN, **{PENDING: 50})
