@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from programs import FEATURES, ON_DISK, SETTINGS, Program, answer_to, made
 from spiders.generated import Generated
-from stock import Model, expected
-from stop_points import Crawling, on_disk, on_redis, tried
+from stop_points import Crawling, killed, on_disk, on_redis, tried
 from support.stops import Stop
 from table import Idiom
 from trial import Fault, Outcome
 
-MOST_KILLS = 3
 RAISING = {"fails"}
 NOT_STORED = {"closure", "lambda"}
 
@@ -66,21 +62,13 @@ class GeneratedSpiders(Fault):
 
     number = "F25"
     features: ClassVar[tuple[str, ...]]
-    killed: ClassVar[int]
+    times: ClassVar[int]
     """Crawls of a program that are killed."""
     crawl: ClassVar[Crawling]
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
-        program, rng = made(seed, self.features), random.Random(seed)
-        idiom = idiom_of(program)
-
-        def choose(points: list[str]) -> Iterator[list[Stop]]:
-            for _ in range(self.killed):
-                yield stops_of(points, expected(idiom), rng)
-            # A slow crawl may not come to the other stops.
-            yield [Stop(point="here start")]
-
-        found = tried(self.crawl, idiom, choose, folder, self.killed)
+        program = made(seed, self.features)
+        found = killed(self.crawl, idiom_of(program), seed, folder, self.times)
         return [outcome.at(f"{json.dumps(program)}\n  ") for outcome in found]
 
     def control(self, folder: Path) -> list[Outcome]:
@@ -90,27 +78,12 @@ class GeneratedSpiders(Fault):
         return tried(self.crawl, idiom, lambda _: [stops], folder, without=without)
 
 
-def stops_of(points: list[str], model: Model, rng: random.Random) -> list[Stop]:
-    """Choose where a crawl is killed, and once or twice more while it goes on."""
-    stops = []
-    for number in range(rng.randint(1, MOST_KILLS)):
-        share = 2 if number else 1
-        kinds = [
-            Stop(number=rng.randint(1, max(1, len(points) // share))),
-            Stop(request=rng.randint(1, max(1, model.visits.total() // share))),
-        ]
-        if steps := [point for point in points if point.startswith("here ")]:
-            kinds.append(Stop(point=rng.choice(steps)))
-        stops.append(rng.choice(kinds))
-    return stops
-
-
 class OnDisk(GeneratedSpiders):
     """With a JOBDIR."""
 
     name = "`kill -9` of generated spiders"
     cases = 20
-    killed = 2
+    times = 2
     features = tuple(FEATURES)
     crawl = staticmethod(on_disk)
 
@@ -120,7 +93,7 @@ class OnRedis(GeneratedSpiders):
 
     name = "`kill -9` of generated spiders on Redis"
     cases = 20
-    killed = 1
+    times = 1
     needs = "redis-server"
     features = tuple(name for name in FEATURES if name not in ON_DISK)
     crawl = staticmethod(on_redis)

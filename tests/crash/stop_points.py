@@ -28,10 +28,6 @@ RAISED = (
     *("EIO", "ENOSPC", "EDQUOT", "EROFS"),
     *("MemoryError", "ValueError", "KeyboardInterrupt"),
 )
-KILLS = 2
-"""Of a crawl on Redis."""
-AROUND, PASSED = ("before ", "after "), 45
-"""Points around each step of a commit, and how many of them a kill may leave."""
 IDLE_POINTS = 11
 """Of a run that finds its job finished."""
 
@@ -84,6 +80,34 @@ def outcome_of(verdict: Verdict) -> Outcome:
     if any(word in words for word in ("missing", "never asked", "ended with")):
         return lost(words)
     return silently_wrong(words) if verdict.complaints else OK
+
+
+def killed(
+    crawl: Crawling, idiom: Idiom, seed: int, folder: Path, times: int = 1
+) -> list[Outcome]:
+    """Crawl an idiom undisturbed, and so many times with kills by chance.
+
+    A crawl is killed once, or up to three times while it goes on.
+    """
+    rng, requests = random.Random(seed), expected(idiom).visits.total()
+
+    def choose(points: list[str]) -> Iterator[list[Stop]]:
+        for _ in range(times):
+            shares = [1, 2, 2][: rng.randint(1, 3)]
+            yield [stop(points, share) for share in shares]
+        # A slow crawl may not come to the other stops.
+        yield [Stop(point="here start")]
+
+    def stop(points: list[str], share: int) -> Stop:
+        kinds = [
+            Stop(number=rng.randint(1, max(1, len(points) // share))),
+            Stop(request=rng.randint(1, max(1, requests // share))),
+        ]
+        if steps := [point for point in points if point.startswith("here ")]:
+            kinds.append(Stop(point=rng.choice(steps)))
+        return rng.choice(kinds)
+
+    return tried(crawl, idiom, choose, folder, times)
 
 
 class StopPoints(Fault):
@@ -146,20 +170,11 @@ class SharedIdioms(Fault):
     needs = "redis-server"
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
-        """Kill each worker before an answer, or at a step of a commit."""
-        idiom, rng = SHARED[seed % len(SHARED)], random.Random(seed)
-        requests = expected(idiom).visits.total()
-        stops = [
-            rng.choice([
-                Stop(request=rng.randint(1, requests)),
-                Stop(point=rng.choice(AROUND), nth=rng.randint(1, PASSED)),
-            ])
-            for _ in range(KILLS if requests else 0)  # else no site can kill a worker
-        ]  # fmt: skip
-        return tried(on_redis, idiom, lambda _: [stops], folder)
+        """Kill each worker before an answer, or at any point."""
+        return killed(on_redis, SHARED[seed % len(SHARED)], seed, folder)
 
     def control(self, folder: Path) -> list[Outcome]:
         """Only the worker that has logged in is logged in."""
-        stops, without = [Stop(point="here logged in")] * KILLS, "keeping_cookies"
+        stops, without = [Stop(point="here logged in")] * 2, "keeping_cookies"
         login = load()["login"]
         return tried(on_redis, login, lambda _: [stops], folder, without=without)
