@@ -77,16 +77,16 @@ def _shown(line: str, file: TextIO) -> str:
     return printable(line).encode(encoding, "backslashreplace").decode(encoding)
 
 
-def table(rows: Iterable[Sequence[str]], left: int | None = None) -> Iterator[str]:
+def table(rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Yield a line for each row, in columns as wide as they need.
 
-    Columns from number ``left`` on are figures, aligned to the right.
+    The first two columns are words; all others are figures, aligned to the right.
     """
     rows = [*rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [
-            cell.ljust(width) if left is None or number < left else cell.rjust(width)
+            cell.ljust(width) if number < 2 else cell.rjust(width)
             for number, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         yield "  ".join(cells).rstrip()

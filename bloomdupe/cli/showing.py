@@ -75,7 +75,7 @@ def _all(jobs: Iterable[Job]) -> Answer:
         else:
             rows.append((job, *_summary(view)))
             records.append({"job": job, **view.as_dict()})
-    return Answer(table(rows, left=2), iter(records), int(unread))
+    return Answer(table(rows), iter(records), int(unread))
 
 
 def _summary(view: View) -> Sequence[str]:

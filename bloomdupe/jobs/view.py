@@ -225,8 +225,10 @@ class View:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures of the job as plain types, for JSON."""
-        names = "pending", "delayed", "taken_in", "pages", "round", "transaction"
-        largest, delays = self.largest, self.delays
+        names = (
+            "pending", "delayed", "taken_in", "pages", "round", "transaction",
+            "largest", "outputs",
+        )  # fmt: skip
         return {
             "state": self.state.name,
             "state_detail": self.state.detail,
@@ -241,12 +243,10 @@ class View:
             "items": self.totals.items,
             "totals": self.totals.record,
             "slots": len(self.slots),
-            "largest": largest,
-            "delays": {slot: delays[slot] for slot in largest if slot in delays},
+            "delays": {s: self.delays[s] for s in self.largest if s in self.delays},
             "backing_off": {
                 slot: one._asdict() for slot, one in self.backing_off.items()
             },
-            "outputs": self.outputs,
             "failed": dict(self.failed.reasons.most_common()),
             "failures_left": self.failed.left,
             "pages_per_minute": self.rate,
