@@ -5,22 +5,36 @@ from __future__ import annotations
 import pytest
 
 from bloomdupe.crawl.engines import committing
-from bloomdupe.crawl.engines.committing import Quiet
+from bloomdupe.crawl.engines.committing import (
+    LONGEST_HOLD,
+    SHARE,
+    SHORTEST_HOLD,
+    SKIPPED,
+    Quiet,
+)
 
 
 class Callbacks(Quiet):
     """Callbacks that are at work, of a spider that remembers something."""
 
     busy = remembers = True
+    now = 0.0
 
     def __init__(self) -> None:
         super().__init__(lambda: self.busy, lambda: self.remembers)
 
+    def waited(self, seconds: float) -> bool:
+        """Whether the checkpoint waits after so many more seconds."""
+        self.now += seconds
+        return self.waits()
+
 
 @pytest.fixture
 def callbacks(monkeypatch: pytest.MonkeyPatch) -> Callbacks:
-    monkeypatch.setattr(committing, "LONGEST_WAIT", 1e9)
-    return Callbacks()
+    monkeypatch.setattr(committing, "monotonic", lambda: Callbacks.now)
+    one = Callbacks()
+    monkeypatch.setattr(committing, "monotonic", lambda: one.now)
+    return one
 
 
 def test_it_does_not_wait_if_the_spider_remembers_nothing(callbacks: Callbacks) -> None:
@@ -28,13 +42,23 @@ def test_it_does_not_wait_if_the_spider_remembers_nothing(callbacks: Callbacks) 
     assert not callbacks.waits()
 
 
-def test_after_a_wait_in_vain_some_do_not_wait(
-    callbacks: Callbacks, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert callbacks.waits()
-    monkeypatch.setattr(committing, "LONGEST_WAIT", 0)
+def test_a_hold_in_vain_is_followed_by_a_longer_one_later(callbacks: Callbacks) -> None:
+    steps = 0.0, SHORTEST_HOLD, SHARE * SHORTEST_HOLD - 0.15, 0.1
+    held = [callbacks.waited(seconds) and callbacks.holds for seconds in steps]
+    assert held == [True, False, False, True]
+    assert callbacks.waited(1.5 * SHORTEST_HOLD)
+    callbacks.busy = False
     assert not callbacks.waits()
-    assert not any(callbacks.waits() for _ in range(committing.SKIPPED))
+    assert not callbacks.holds
+
+
+def test_after_the_longest_hold_in_vain_some_do_not_wait(callbacks: Callbacks) -> None:
+    ticks = 0
+    while callbacks.waited(SHORTEST_HOLD / 10):
+        ticks += 1
+    passed = ticks * SHORTEST_HOLD / 10
+    assert SHARE * LONGEST_HOLD - 1 < passed < (SHARE + 1) * LONGEST_HOLD
+    assert not any(callbacks.waits() for _ in range(SKIPPED))
     assert callbacks.waits()
 
 

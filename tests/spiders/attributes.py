@@ -73,4 +73,4 @@ class Remembers(Spider):
 
 def be_patient() -> None:
     """Let each checkpoint wait until no callback is at work."""
-    committing.LONGEST_WAIT, committing.SKIPPED = DEADLINE, 0
+    committing.SHORTEST_HOLD = committing.LONGEST_HOLD = DEADLINE

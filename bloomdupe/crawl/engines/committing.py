@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 
 SOON = 0.01
 """Seconds for the crawl between the parts of a checkpoint that is too much at once."""
-LONGEST_WAIT = 0.1
-"""Seconds for which a checkpoint waits."""
 LONGEST_SILENCE = 1.0
 """Seconds between two signs of life of a worker."""
 POLL = 0.002
 """Seconds until it looks again."""
+SHORTEST_HOLD, LONGEST_HOLD = 0.1, 2.0
+"""Seconds for which callbacks are held, at most: at first, and after vain attempts."""
+SHARE = 5
+"""A longer hold comes after so many times its length without a checkpoint."""
 SKIPPED = 20
-"""Checkpoints that do not wait after one has waited in vain."""
+"""Checkpoints that do not wait after the longest hold was in vain."""
 
 
 class Committing:
@@ -39,12 +41,15 @@ class Committing:
     def __init__(self, engine: CrawlEngine, interval: float) -> None:
         self._engine = engine
         self._interval = interval
+        # The commits of a worker show that it is alive.
+        is_shared = engine.settings.is_shared
         self.quiet = Quiet(
             lambda: engine.session.processing.busy,
             lambda: engine.memory is not None and not engine.memory.is_empty,
+            longest=SHORTEST_HOLD if is_shared else LONGEST_HOLD,
         )
         self._thread: Background | None = None
-        if engine.settings.is_shared:
+        if is_shared:
             self._thread = Background("bloomdupe", self._failed)
         self._tick = Timer(self._on_tick)
         self._closed = False
@@ -82,7 +87,7 @@ class Committing:
         if self.backpressure or not self._engine.durable:
             self.quiet.end()
         elif self.quiet.waits():
-            self._tick.set(POLL)
+            self._tick.set(POLL if self.quiet.holds else SOON)
             return
         self._engine.session.registry.save_old()
         if self._engine.checkpoint.changed and not self._engine.fails():
@@ -151,44 +156,63 @@ class Quiet:
 
     The memory of the spider belongs to no page. In the midst of a callback it has half
     of the callback's changes; after a kill the page would run again, and
-    drop its items because ``self.seen`` knows them. So callbacks that have not begun
-    are held until those that have are through, with their pipelines.
+    drop its items because ``self.seen`` knows them. So the checkpoint waits until no
+    callback has begun that is not through, with its pipelines. Those that have not
+    begun are held for a moment; if that is in vain, the checkpoint waits on, and
+    later they are held twice as long. At last it comes anyway.
 
     ``busy`` tells whether any has begun; ``matters`` whether the spider remembers
-    anything at all.
+    anything at all. They are held for ``longest`` seconds at most.
     """
 
-    def __init__(self, busy: Callable[[], bool], matters: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        busy: Callable[[], bool],
+        matters: Callable[[], bool],
+        *,
+        longest: float = LONGEST_HOLD,
+    ) -> None:
         self._busy = busy
         self._matters = matters
-        self._since: float | None = None
+        self._longest = longest
+        self._hold = SHORTEST_HOLD
+        """Seconds for which callbacks are held next."""
+        self._since = 0.0
+        """When they were held, if they are."""
+        self._last = monotonic()
+        """When the last checkpoint came."""
+        self._is_worth_it: bool | None = None
+        """Whether this checkpoint waits; None: it was not asked for yet."""
         self._skips = 0
         self.holds = False
         """Whether callbacks that have not begun must wait."""
 
     def waits(self) -> bool:
         """Whether the checkpoint that is due has to wait; asked until it has not."""
-        self.holds = self._busy() and self._is_worth_it()
-        if not self.holds:
-            self._since = None
-        return self.holds
-
-    def _is_worth_it(self) -> bool:
-        if self._since is not None:
-            if monotonic() - self._since < LONGEST_WAIT:
-                return True
-            self._skips = SKIPPED
+        now = monotonic()
+        if not self._busy():
+            took = now - self._since if self.holds else self._hold / 4
+            self._hold = min(max(SHORTEST_HOLD, 2 * took), self._longest)
+            self.end()
             return False
-        if self._skips:
-            self._skips -= 1
+        if self._is_worth_it is None:
+            self._is_worth_it = not self._skips and self._matters()
+            self._skips = max(0, self._skips - 1)
+        if self.holds and now - self._since >= self._hold:
+            self.holds = False
+            if self._hold >= self._longest:
+                self._is_worth_it, self._skips = False, SKIPPED
+            self._hold = min(2 * self._hold, self._longest)
+        if not self._is_worth_it:
+            self.end()
             return False
-        if self._matters():
-            self._since = monotonic()
-        return self._since is not None
+        if not self.holds and now - self._last >= SHARE * (self._hold - SHORTEST_HOLD):
+            self.holds, self._since = True, now
+        return True
 
     def end(self) -> None:
         """Let all callbacks go on: the checkpoint comes now."""
-        self.holds, self._since = False, None
+        self.holds, self._is_worth_it, self._last = False, None, monotonic()
 
 
 class Background:
