@@ -117,25 +117,6 @@ def test_a_full_slot_is_ready_again_when_a_request_is_done(
     assert (frontier.pending, frontier.unacked) == (0, 3)
 
 
-def test_a_scheduled_request_is_not_handed_out_before_its_time(
-    seen: BloomFilter,
-) -> None:
-    wall = Wall()
-    frontier = Frontier(seen, wall=wall)
-    frontier.push("host", 0, b"at ten", not_before=NOON + 10.25)
-    frontier.push("host", 0, b"now")
-    assert (frontier.pending, frontier.waiting) == (1, 1)
-    assert frontier.next_due == NOON + 10.25
-    assert drain(frontier) == ["now"]
-    assert frontier.seconds_until_ready() == pytest.approx(10.25)
-    wall.now += 10.125
-    assert drain(frontier) == []
-    wall.now += 0.125
-    assert drain(frontier) == ["at ten"]
-    assert (frontier.pending, frontier.waiting, frontier.unacked) == (0, 0, 0)
-    assert frontier.seconds_until_ready() is None
-
-
 def test_due_requests_have_the_usual_order(seen: BloomFilter) -> None:
     wall = Wall()
     frontier = Frontier(seen, wall=wall)

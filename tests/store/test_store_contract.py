@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from contextlib import closing
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import lmdb
@@ -12,7 +11,6 @@ import pytest
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError, StoreError
-from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.slot_queue import BEFORE_ALL, QueueOrder
 from bloomdupe.store.format import (
     BLOCKS,
@@ -387,25 +385,3 @@ def test_exact_keys_of_a_filter_are_never_wrong(backend: Backend) -> None:
         assert (seen.add("a"), seen.add("b")) == (False, True)
     with BloomFilter.open(backend.place()) as seen:
         assert (seen.add("b"), seen.add("c")) == (False, True)
-
-
-def test_a_frontier_hands_out_everything_once(backend: Backend) -> None:
-    """Requests of many slots, more than memory holds, over several openings."""
-    numbers = iter(range(3_000))
-    left = set(range(3_000))
-    while left:
-        with BloomFilter.open(backend.place(), 10_000) as seen:
-            frontier = Frontier(seen)
-            for number in islice(numbers, 1_200):
-                frontier.push(f"host {number % 7}", number % 3, b"%d" % number)
-            frontier.checkpoint()
-            for _ in range(700):
-                entry = frontier.pop()
-                if entry is None:
-                    break
-                assert entry.payload is not None
-                left.remove(int(entry.payload))
-                frontier.ack(entry)
-            frontier.checkpoint()
-    with BloomFilter.open(backend.place()) as seen:
-        assert Frontier(seen).pop() is None

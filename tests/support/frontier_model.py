@@ -177,6 +177,8 @@ class FrontierMachine(RuleBasedStateMachine):
                 assert not self.pending
                 times = [due for _, (due, *_) in self.delayed.values()]
                 assert not any(due <= self.now for due in times)
+                sleep = min(times) - self.now if times else None
+                assert self.frontier.seconds_until_ready() == sleep
                 return
             assert entry.payload is not None
             number = int(entry.payload)
