@@ -16,6 +16,8 @@ from bloomdupe.store.redis import owner
 CRAWLS = 15
 """Crawls of a case."""
 CONTROL_CRAWLS = 40
+KINDS = {"killed", "stopped", "back", "refused", "repeated", "taken", "given"}
+"""Faults, each of which some crawl of a case must have had."""
 
 
 class SharedKills(Fault):
@@ -30,8 +32,13 @@ class SharedKills(Fault):
     needs = "redis-server"
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
+        happened: set[str] = set()
         with RedisServer(folder / "redis") as server:
-            return [_judged(server, seed * CRAWLS + number) for number in range(CRAWLS)]
+            first = seed * CRAWLS
+            found = [_judged(server, first + n, happened) for n in range(CRAWLS)]
+        if lacking := KINDS - happened:
+            found.append(crashed(f"{seed}: never {lacking}"))
+        return found
 
     def control(self, folder: Path) -> list[Outcome]:
         """No fence, no step, no digest of the inbox."""
@@ -40,7 +47,9 @@ class SharedKills(Fault):
             def control(place: Path) -> list[Outcome]:
                 owner.COMMIT = script_without(*checks)
                 with RedisServer(place / "redis") as server:
-                    tried = (_judged(server, seed) for seed in range(CONTROL_CRAWLS))
+                    tried = (
+                        _judged(server, seed, set()) for seed in range(CONTROL_CRAWLS)
+                    )
                     return [next((one for one in tried if one != OK), OK)]
 
             return control
@@ -48,9 +57,10 @@ class SharedKills(Fault):
         return each_caught(folder, without(*FENCE), without(*STEP), without(*INBOX))
 
 
-def _judged(server: RedisServer, seed: int) -> Outcome:
+def _judged(server: RedisServer, seed: int, happened: set[str]) -> Outcome:
     try:
         found = crawled(server, seed)
+        happened.update(found.faults)
     except Exception as error:  # noqa: BLE001 - it meets what cannot be
         return crashed(f"{seed}: {error!r}")
     if found.lost or not found.ended:

@@ -1,28 +1,20 @@
-"""A server for all tests of a module, and a name in it for each test."""
+"""A server for all tests of a process, and a name in it for each test."""
 
 from __future__ import annotations
 
-from itertools import count
+from pathlib import Path
 
 import pytest
 from support.redis_server import RedisServer
 
-_numbers = count()
-
 
 @pytest.fixture
-def server(redis_server: RedisServer) -> RedisServer:
-    """Return a server without persistence."""
-    return redis_server
-
-
-@pytest.fixture
-def name() -> str:
+def name(tmp_path: Path) -> str:
     """Return a name that no other filter has."""
-    return f"seen {next(_numbers)}"
+    return tmp_path.name
 
 
 @pytest.fixture
-def url(server: RedisServer, name: str) -> str:
+def url(redis_server: RedisServer, name: str) -> str:
     """Return the URL of a filter that is not there yet."""
-    return server.url(name)
+    return redis_server.url(name)

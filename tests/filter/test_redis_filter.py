@@ -38,14 +38,14 @@ def bytes_of(seen: BloomFilter) -> dict[tuple[int, int], bytes]:
 
 @pytest.mark.parametrize("fpp", repeated([1e-6, 0.5, 1e-2, 1e-12], by_default=2))
 def test_the_same_bits_as_on_lmdb(
-    server: RedisServer, name: str, tmp_path: Path, fpp: float
+    redis_server: RedisServer, name: str, tmp_path: Path, fpp: float
 ) -> None:
     """With one position a key, some lie past the end of a block, where all is set."""
     added = [f"{number % 7_000}" for number in range(9_000)]
     with (
-        BloomFilter.open(server.url(name), 1_500, fpp, key=KEY) as shared,
+        BloomFilter.open(redis_server.url(name), 1_500, fpp, key=KEY) as shared,
         BloomFilter.open(tmp_path / "seen", 1_500, fpp, key=KEY) as local,
-        server.client() as judge,
+        redis_server.client() as judge,
     ):
         assert shared.add_many(added) == [local.add(key) for key in added]
         assert len(shared) == len(local)
@@ -60,12 +60,12 @@ def test_the_same_bits_as_on_lmdb(
 # Other verbs
 
 
-def test_clear_forgets_for_all_clients(server: RedisServer, name: str) -> None:
-    url = server.url(name)
+def test_clear_forgets_for_all_clients(redis_server: RedisServer, name: str) -> None:
+    url = redis_server.url(name)
     with (
         BloomFilter.open(url, 100) as one,
         BloomFilter.open(url) as two,
-        server.client() as judge,
+        redis_server.client() as judge,
     ):
         one.update(keys(500))
         assert len(two.info().layers) == 3

@@ -110,28 +110,30 @@ def test_other_parameters_are_refused(
     ],
 )
 def test_keys_of_other_programs_are_refused(
-    server: RedisServer,
+    redis_server: RedisServer,
     name: str,
     command: tuple[str, ...],
     error: type[Exception],
     message: str,
 ) -> None:
     head = f"bloomdupe:{{{name}}}"
-    with server.client() as other:
+    with redis_server.client() as other:
         if "something else" not in message:
-            BloomFilter.open(server.url(name), 100).close()
+            BloomFilter.open(redis_server.url(name), 100).close()
         other.execute_command(*(head if word == "HEAD" else word for word in command))
         before = other.execute_command("DUMP", head)
         for capacity in (None, 100):
             with pytest.raises(error, match=message):
-                BloomFilter.open(server.url(name), capacity)
+                BloomFilter.open(redis_server.url(name), capacity)
         assert other.execute_command("DUMP", head) == before
 
 
-def test_a_filter_that_is_deleted_while_in_use(server: RedisServer, name: str) -> None:
+def test_a_filter_that_is_deleted_while_in_use(
+    redis_server: RedisServer, name: str
+) -> None:
     """Its blocks, which are left, are not taken for those of the next filter."""
-    url = server.url(name)
-    with BloomFilter.open(url, 1_000) as seen, server.client() as other:
+    url = redis_server.url(name)
+    with BloomFilter.open(url, 1_000) as seen, redis_server.client() as other:
         seen.update(KEYS[:100])
         other.delete(f"bloomdupe:{{{name}}}")
         uses: list[Callable[[], object]] = [
@@ -152,7 +154,7 @@ def test_a_filter_that_is_deleted_while_in_use(server: RedisServer, name: str) -
                 same_name.add("a")
 
 
-# The server
+# The redis_server
 
 
 def test_memory_that_fills_up_on_the_way(folder: Path) -> None:
@@ -180,7 +182,7 @@ def test_memory_that_fills_up_on_the_way(folder: Path) -> None:
 
 @pytest.mark.parametrize("error", [redis.ConnectionError, redis.TimeoutError])
 def test_a_batch_whose_answer_is_lost_is_not_sent_again(
-    server: RedisServer,
+    redis_server: RedisServer,
     name: str,
     error: type[Exception],
     monkeypatch: pytest.MonkeyPatch,
@@ -200,8 +202,8 @@ def test_a_batch_whose_answer_is_lost_is_not_sent_again(
         return answer
 
     monkeypatch.setattr(AbstractConnection, "read_response", lost)
-    url = server.url(name).replace("#", "?retry_on_timeout=1#")
-    with BloomFilter.open(url, 1_000) as seen, server.client() as judge:
+    url = redis_server.url(name).replace("#", "?retry_on_timeout=1#")
+    with BloomFilter.open(url, 1_000) as seen, redis_server.client() as judge:
         seen.update(KEYS[:10])
         judge.config_resetstat()
         losing = True
@@ -211,7 +213,7 @@ def test_a_batch_whose_answer_is_lost_is_not_sent_again(
         assert seen.add_many(KEYS[:30]) == [False] * 20 + [True] * 10
         # The control: a client that is left to itself does send again.
         judge.delete("counter")
-        with redis.Redis(unix_socket_path=str(server.socket)) as other:
+        with redis.Redis(unix_socket_path=str(redis_server.socket)) as other:
             other.ping()
             losing = True
             assert other.incr("counter") == 2

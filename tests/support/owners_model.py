@@ -49,10 +49,6 @@ class Outcome(NamedTuple):
     doubled: set[str]
     faults: Counter[str]
 
-    @property
-    def right(self) -> bool:
-        return self.ended and not self.lost and not self.doubled
-
 
 class Unit(NamedTuple):
     """A page; or a child of a page with ``dont_filter``, which has a number."""
