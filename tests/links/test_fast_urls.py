@@ -12,7 +12,6 @@ from urllib import parse
 import pytest
 from scrapy import Request
 from scrapy.http import HtmlResponse, TextResponse
-from support.repetition import repeated
 from url_lists import BASES, SEED, at_random, real, result, specified
 from w3lib import url as w3lib_url
 
@@ -51,13 +50,11 @@ def compare(pairs: Iterable[tuple[str, str]]) -> tuple[int, int, int]:
     return compared, safe, joined
 
 
-@pytest.mark.parametrize("count", repeated([2_000, 10_000]))
-def test_links_put_together_at_random(count: int) -> None:
-    print(f"seed {SEED}")
-    compared, safe, joined = compare(at_random(random.Random(SEED), count))
-    assert compared == count
-    assert safe > 0.03 * count
-    assert joined > 0.04 * count
+def test_links_put_together_at_random() -> None:
+    compared, safe, joined = compare(at_random(random.Random(SEED), 10_000))
+    assert compared == 10_000
+    assert safe > 300
+    assert joined > 400
 
 
 @pytest.mark.parametrize("where", ["%s", "/a%sb", "a%sb", "?a=b%sc", "#%s", "/a?b#%sc"])
