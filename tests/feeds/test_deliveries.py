@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.request import urlopen
 
 import pytest
 from spiders.feeds import (
@@ -21,7 +19,6 @@ from support.shop import ITEMS, NEW, items_in, items_of, mails, read
 from support.shop import PAGES as SHOP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from support.crawl import Crawl
@@ -35,6 +32,9 @@ PAGES = SHOP
 THIRD = "here third page"
 SECRET = "hidden7"  # noqa: S105 - of a server on loopback
 SETTINGS = {
+    # A checkpoint after each page.
+    "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.001,
+    "CONCURRENT_REQUESTS": 1,
     "FEED_EXPORTERS": {"sums": "spiders.feeds.Sums"},
     "FEED_STORAGES": {"mail": "spiders.feeds.Mailbox"},
 }
@@ -46,51 +46,6 @@ def place(tmp_path: Path) -> Path:
     place = tmp_path / "served"
     place.mkdir()
     return place
-
-
-@contextmanager
-def s3_server() -> Iterator[tuple[dict[str, Any], Any]]:
-    """Serve S3; yields the settings, and a client with a bucket ``bucket``."""
-    needs_package("moto", "boto3")
-    import boto3
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    client = boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        region_name="us-east-1",
-        aws_access_key_id="key",
-        aws_secret_access_key=SECRET,
-    )
-    # The servers of a process share their objects.
-    with urlopen(f"{endpoint}/moto-api/reset", data=b""):  # noqa: S310 - on loopback
-        pass
-    client.create_bucket(Bucket="bucket")
-    try:
-        settings = {
-            "AWS_ENDPOINT_URL": endpoint,
-            "AWS_REGION_NAME": "us-east-1",
-            "AWS_ACCESS_KEY_ID": "key",
-            "AWS_SECRET_ACCESS_KEY": SECRET,
-        }
-        yield settings, client
-    finally:
-        client.close()
-        server.stop()
-
-
-def spooled(crawl: Crawl) -> list[Path]:
-    """Return the files in which feeds wait."""
-    return [*(crawl.folder / "job" / "bloomdupe.feeds").iterdir()]
-
-
-def delivered(client: Any) -> object:
-    answer = client.get_object(Bucket="bucket", Key="items")
-    return items_in(answer["Body"].read(), "json")
 
 
 def test_a_password_is_not_shown_when_a_delivery_fails(crawl: Crawl) -> None:
@@ -105,21 +60,44 @@ def test_a_password_is_not_shown_when_a_delivery_fails(crawl: Crawl) -> None:
         assert file.is_dir() or SECRET.encode() not in file.read_bytes()
 
 
-def test_a_feed_comes_to_s3_though_the_upload_is_killed(crawl: Crawl) -> None:
-    with s3_server() as (settings, client):
-        crawl.settings |= {**settings, "FEEDS": {"s3://bucket/items": JSON}}
-        crawl.killed(Articles, stop=THIRD)
-        waiting = spooled(crawl)
-        assert stat.S_IMODE(waiting[0].parent.stat().st_mode) == 0o700
-        assert {stat.S_IMODE(file.stat().st_mode) for file in waiting} == {0o600}
-        crawl.killed(Articles, stop="here upload", before=stop_while_s3_reads)
-        assert "Contents" not in client.list_objects_v2(Bucket="bucket")
-        log = crawl.run(Articles).log
-        assert "Stored json feed (63 items) in: s3://bucket/items" in log
-        assert delivered(client) == ITEMS
-        # New work of a finished job is added; the object is replaced by all of it.
-        crawl.run(Articles, starts=("/", "/new"))
-        assert delivered(client) == NEW
+def test_a_feed_comes_to_s3_though_the_upload_is_killed(
+    crawl: Crawl, request: pytest.FixtureRequest
+) -> None:
+    needs_package("moto", "boto3")
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    request.addfinalizer(server.stop)
+    where = {
+        "endpoint_url": "http://{}:{}".format(*server.get_host_and_port()),
+        "region_name": "us-east-1",
+    }
+    login = {"aws_access_key_id": "key", "aws_secret_access_key": SECRET}
+    client = boto3.client("s3", **where, **login)
+    request.addfinalizer(client.close)
+    client.create_bucket(Bucket="bucket")
+
+    def delivered() -> object:
+        answer = client.get_object(Bucket="bucket", Key="items")
+        return items_in(answer["Body"].read(), "json")
+
+    crawl.settings["FEEDS"] = {"s3://bucket/items": JSON}
+    crawl.settings |= {name.upper(): value for name, value in login.items()}
+    crawl.settings |= {f"AWS_{name.upper()}": value for name, value in where.items()}
+    crawl.killed(Articles, stop=THIRD)
+    waiting = [*(crawl.folder / "job" / "bloomdupe.feeds").iterdir()]
+    assert stat.S_IMODE(waiting[0].parent.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(file.stat().st_mode) for file in waiting} == {0o600}
+    crawl.killed(Articles, stop="here upload", before=stop_while_s3_reads)
+    assert "Contents" not in client.list_objects_v2(Bucket="bucket")
+    log = crawl.run(Articles).log
+    assert "Stored json feed (63 items) in: s3://bucket/items" in log
+    assert delivered() == ITEMS
+    # New work of a finished job is added; the object is replaced by all of it.
+    crawl.run(Articles, starts=("/", "/new"))
+    assert delivered() == NEW
 
 
 def test_standard_output_gets_the_whole_feed_at_the_end(crawl: Crawl) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from support.crawl import Crawl
 
 PAGES = SHOP
+# A checkpoint after each page.
+SETTINGS = {"BLOOMDUPE_CHECKPOINT_INTERVAL": 0.001, "CONCURRENT_REQUESTS": 1}
 THIRD = "here third page"
 ALL = feeds(["jsonl", "json", "csv"], overwrite=True)
 
@@ -104,7 +106,7 @@ def test_a_crawl_goes_on_from_a_backup_that_was_made_while_it_ran(
     crawl: Crawl,
 ) -> None:
     """The pieces that files lacked then are gone by now."""
-    crawl.settings |= {"FEEDS": ALL, "CONCURRENT_REQUESTS": 1}
+    crawl.settings["FEEDS"] = ALL
     file = crawl.folder / "items.jsonl"
     process = crawl.start(Articles)
     for pages in (4, 8, 12):

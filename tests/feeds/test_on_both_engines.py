@@ -68,13 +68,6 @@ FEEDS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    if crawl.engine.collects:
-        del crawl.settings["BLOOMDUPE_CHECKPOINT_INTERVAL"]
-    return crawl
-
-
 def scrapys(items: list[Any], options: dict[str, Any]) -> bytes:
     """Return the bytes that Scrapy's own exporter writes for these items."""
     classes = Settings().getwithbase("FEED_EXPORTERS")
