@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import scrapy
@@ -16,14 +15,6 @@ from crawler.sample_site import SampleSite
 pytestmark = pytest.mark.slow
 
 ROBOTS = (200, "/robots.txt")
-
-
-def keep_port(folder: Path) -> int:
-    """Let a job of the sample site have a port that no other process can take."""
-    folder.mkdir(parents=True)
-    port = kept_port()
-    (folder / "sample-site.port").write_text(f"{port}")
-    return port
 
 
 def test_a_crawl_fetches_every_page_once_also_if_it_is_run_again(
@@ -41,7 +32,9 @@ def test_the_embedded_site_is_crawled_interrupted_and_crawled_to_its_end(
     project: Project,
 ) -> None:
     folder = project.folder / "crawls/sample"
-    port = keep_port(folder)
+    folder.mkdir(parents=True)
+    port = kept_port()
+    (folder / "sample-site.port").write_text(f"{port}")
     access = folder / "sample-site.log"
     process = project.start()
     process.until(lambda: read_log(access).total() > 100)

@@ -12,10 +12,6 @@ from pathlib import Path
 import pytest
 from scrapy import FormRequest, Request, squeues
 from scrapy.core.scheduler import Scheduler
-from scrapy.crawler import Crawler
-from scrapy.dupefilters import RFPDupeFilter
-from scrapy.pqueues import ScrapyPriorityQueue
-from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.request import fingerprint
 from support.jobs import (
     LONG,
@@ -28,6 +24,7 @@ from support.jobs import (
     Verb,
     as_project,
     described,
+    idle_crawler,
     killed_after,
     make_job,
     restored,
@@ -52,22 +49,24 @@ QUEUES = [
 ]
 
 
+def settings_of(queue: str) -> dict[str, str]:
+    """Return the settings of a crawl with this class of queues."""
+    start = queue.replace("Lifo", "Fifo")
+    return {
+        "SCHEDULER_DISK_QUEUE": f"scrapy.squeues.{queue}",
+        "SCHEDULER_START_DISK_QUEUE": f"scrapy.squeues.{start}",
+    }
+
+
 def scheduler(jobdir: Path, queue: str = "PickleLifoDiskQueue") -> Scheduler:
     """Open the scheduler that Scrapy would open."""
-    start = queue.replace("Lifo", "Fifo")
-    crawler = Crawler(
-        SiteSpider, {"SCHEDULER_START_DISK_QUEUE": f"scrapy.squeues.{start}"}
+    crawler = idle_crawler(
+        JOBDIR=str(jobdir),
+        SCHEDULER_PRIORITY_QUEUE="scrapy.pqueues.ScrapyPriorityQueue",
+        **settings_of(queue),
     )
     crawler.spider = SPIDER
-    opened = Scheduler(
-        RFPDupeFilter(str(jobdir)),
-        str(jobdir),
-        getattr(squeues, queue),
-        squeues.LifoMemoryQueue,
-        stats=MemoryStatsCollector(crawler),
-        pqclass=ScrapyPriorityQueue,
-        crawler=crawler,
-    )
+    opened = Scheduler.from_crawler(crawler)
     opened.open(SPIDER)
     return opened
 
@@ -124,13 +123,10 @@ def verb(verb: Verb) -> Verb:
     return verb
 
 
-def queues(queue: str) -> str:
-    """Return the settings of a crawl with this class of queues."""
-    start = queue.replace("Lifo", "Fifo")
-    return (
-        f"SCHEDULER_DISK_QUEUE = 'scrapy.squeues.{queue}'\n"
-        f"SCHEDULER_START_DISK_QUEUE = 'scrapy.squeues.{start}'\n"
-    )
+def as_project_with(queue: str) -> None:
+    """Make the working directory that of a project with this class of queues."""
+    lines = (f"{name} = {value!r}\n" for name, value in settings_of(queue).items())
+    as_project(PROJECT + "".join(lines))
 
 
 IMPORT = ("--spider", "site", "--trust-pickles")
@@ -148,7 +144,7 @@ def test_pending_requests_are_imported_in_scrapys_order(
     job = stopped(tmp_path / "job", requests, 10, queue)
     before = contents(job)
     expected = rest(job, queue)
-    as_project(PROJECT + queues(queue))
+    as_project_with(queue)
     answer = verb("import", job, *IMPORT)
     assert answer.code == 0, answer
     assert answer.out.startswith(f"{len(expected)} requests pending now\n")
@@ -219,7 +215,7 @@ def test_a_job_that_was_not_stopped_in_good_order_is_refused(
         for name in ("f", "headf"):
             if hasattr(queue_class, name):
                 getattr(queue_class, name).flush()
-    as_project(PROJECT + queues(queue))
+    as_project_with(queue)
     answer = verb("import", job, *IMPORT)
     assert (answer.code, answer.out) == (1, "")
     assert "requests of the job are missing" in answer.err
