@@ -106,19 +106,23 @@ def output_of(command: str) -> str:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    return clone_in(tmp_path)
+    return clone_with_venv(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def crawled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a clone in which the sample site was crawled, as the README shows it."""
-    clone = clone_in(tmp_path_factory.mktemp("crawled"))
-    (clone / ".venv").symlink_to(BINARIES.parent)
+    clone = clone_with_venv(tmp_path_factory.mktemp("crawled"))
     done = run(clone, "scrapy crawl site")
     assert done.returncode == 0, done.stderr
     for line in shown("output: crawl", "text").splitlines():
         assert line in done.stderr
     return clone
+
+
+def clone_with_venv(folder: Path) -> Path:
+    (folder / ".venv").symlink_to(BINARIES.parent)
+    return clone_in(folder)
 
 
 def run(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
