@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy import Request, Spider
-from scrapy.crawler import Crawler
-from scrapy.exceptions import IgnoreRequest
-from scrapy.statscollectors import StatsCollector
-from scrapy.utils.request import RequestFingerprinter
 from spiders.follow import Follow, PutsOut
 from support.crawl import Crawl, Run
 from support.full_filter import take_everything_for_seen
 from support.repetition import repeated
+from support.site import Answer, Page
 
-from bloomdupe import BloomDupeFilter, BloomFilter
+from bloomdupe import BloomFilter
 
 PAGES = {
     "/": "<a href='/'>1</a><a href='/a'>2</a><a href='/a#x'>3</a>"
@@ -146,30 +141,16 @@ def test_the_dupefilter_works_without_the_add_on(crawl: Crawl) -> None:
     assert (crawl.store / "data.mdb").exists()
 
 
-def test_start_requests_are_skipped_when_a_stopped_crawl_goes_on(crawl: Crawl) -> None:
-    crawl.run(Follow, CLOSESPIDER_PAGECOUNT=1, SCHEDULER=SCRAPYS)
-    run = crawl.run(Follow, SCHEDULER=SCRAPYS)
-    assert "/" not in run.requested
-    assert run.stats["bloomdupe/start_requests_skipped"] == 1
+def test_a_start_request_is_skipped_when_a_stopped_crawl_goes_on_and_no_retry_of_it(
+    crawl: Crawl, pages: dict[str, Page]
+) -> None:
+    """A retry inherits ``is_start_request``; if it were skipped, its page was lost."""
+    pages["/"] = [Answer("", 503), Answer("", 503), PAGES["/"]]
+    crawl.settings |= {"SCHEDULER": SCRAPYS, "RETRY_ENABLED": True}
+    crawl.starts = ("/", "/c")  # which comes before the retry
+    crawl.run(Follow, CLOSESPIDER_PAGECOUNT=1)
+    run = crawl.run(Follow)
+    assert run.requested.count("/") == 2
+    assert run.stats["bloomdupe/start_requests_skipped"] == 2
     assert "Duplicate links are left to the scheduler" not in run.log
-    assert paths(crawl) == EACH_ONCE
-
-
-def test_a_retry_of_a_start_request_is_no_start_request(tmp_path: Path) -> None:
-    """It inherits ``is_start_request``; skipped on resume, its page would be lost."""
-    crawler = Crawler(Spider, {"JOBDIR": str(tmp_path / "job")})
-    crawler.spider, crawler.stats = Spider("follow"), StatsCollector(crawler)
-    crawler.request_fingerprinter = RequestFingerprinter()
-    start = Request(
-        "http://a.example/", dont_filter=True, meta={"is_start_request": True}
-    )
-    first = BloomDupeFilter(crawler)
-    first.open()
-    first.mark_scheduled(start)
-    first.close("shutdown")
-    second = BloomDupeFilter(crawler)
-    second.open()
-    second.mark_scheduled(start.replace(meta={**start.meta, "retry_times": 1}))
-    with pytest.raises(IgnoreRequest):
-        second.mark_scheduled(start)
-    second.close("finished")
+    assert paths(crawl) == sorted([*EACH_ONCE, "/", "/"])

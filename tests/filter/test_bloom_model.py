@@ -172,7 +172,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_filter_behaves_as_a_set() -> None:
     FilterMachine.TestCase.settings = settings(
-        max_examples=settings().max_examples * 6 // 5,
+        max_examples=settings().max_examples * 3 // 5,
         stateful_step_count=30 if slow_tests_run() else 15,
         deadline=None,
         suppress_health_check=list(HealthCheck),
