@@ -117,8 +117,6 @@ class DisturbedCrawl:
         self.workers: list[Worker] = []
         """All that there ever were."""
         self.collectors: list[Worker] = []
-        self._without_leases: set[Worker] = set()
-        """Workers that have ended; other workers own their partitions."""
         self.happened = Counter[str]()
         """Faults that took place."""
         self._added = 0
@@ -253,11 +251,10 @@ class DisturbedCrawl:
         """Wait; meanwhile the leases of workers that have ended run out."""
 
         def holds() -> object:
-            dead = {worker for worker in self.workers if not worker.process.alive}
-            for worker in dead - self._without_leases:
+            dead = [worker for worker in self.workers if not worker.process.alive]
+            for worker in dead:
                 worker.ended = worker.ended or time.time()
-                if not self._end_leases({worker}):
-                    self._without_leases.add(worker)
+            self._end_leases(dead)
             return condition()
 
         until(holds, DEADLINE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 from child import in_child
 from trial import OK, Outcome, lost
@@ -19,42 +20,24 @@ from bloomdupe.store.lmdb.check import verify
 WORLD = World(1, 5_000, feeds=False)
 COMMITS = 40
 
-
-class Load:
-    """A worker that commits, as far as its report is read, and some commits further."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.report = Report()
-        self._worker = Worker(path, WORLD, 5)
-
-    def until_committed(self, count: int) -> None:
-        """Read on until there were so many commits more."""
-        while count:
-            line = self._worker.report.readline()
-            self.report.read(line)
-            count -= line.startswith(b"a ")
-
-    def end(self) -> None:
-        """Kill it, and read the rest of its report."""
-        self._worker.process.kill()
-        self._worker.finish(self.report)
+Meanwhile: TypeAlias = Callable[[], None]
+"""Lets the worker commit, as far as its report is read, and some commits further."""
 
 
-def backup(load: Load, target: Path) -> None:
-    with BloomFilter.open(load.path, readonly=True) as seen:
+def backup(path: Path, target: Path, _: Meanwhile) -> None:
+    with BloomFilter.open(path, readonly=True) as seen:
         seen.backup(target)
 
 
-def plain_copy(load: Load, target: Path) -> None:
+def plain_copy(path: Path, target: Path, meanwhile: Meanwhile) -> None:
     """Copy the file while it is written to, for the control."""
     target.mkdir()
     with (
-        (load.path / files.DATA).open("rb") as old,
+        (path / files.DATA).open("rb") as old,
         (target / files.DATA).open("wb") as new,
     ):
         new.write(old.read(8192))
-        load.until_committed(COMMITS)
+        meanwhile()
         shutil.copyfileobj(old, new)
 
 
@@ -67,17 +50,28 @@ def gone_on(backup: Path, report: Report) -> Outcome:
 
 
 def outcomes(
-    folder: Path, count: int, copy: Callable[[Load, Path], None]
+    folder: Path, count: int, copy: Callable[[Path, Path, Meanwhile], None]
 ) -> list[Outcome]:
-    load = Load(folder / "job" / "store")
+    path, report = folder / "job" / "store", Report()
+    worker = Worker(path, WORLD, 5)
+
+    def commits() -> None:
+        """Read the report of the worker on, until there were some commits more."""
+        left = COMMITS
+        while left:
+            line = worker.report.readline()
+            report.read(line)
+            left -= line.startswith(b"a ")
+
     made = []
     for number in range(count):
-        load.until_committed(COMMITS)
-        done = {*load.report.acknowledged}
-        copy(load, folder / f"backup-{number}")
+        commits()
+        done = {*report.acknowledged}
+        copy(path, folder / f"backup-{number}", commits)
         made.append((folder / f"backup-{number}", done))
-    load.end()
-    reports = [(place, Report({*load.report.started}, done)) for place, done in made]
+    worker.process.kill()
+    worker.finish(report)
+    reports = [(place, Report({*report.started}, done)) for place, done in made]
     return [in_child(lambda: gone_on(*each)) for each in reports]
 
 

@@ -63,11 +63,10 @@ def test_nothing_between_a_refused_commit_and_the_next_partitions_counts_twice(
 
 
 def test_a_request_of_no_page_that_was_not_sent_yet_is_sent_again(
-    crawl: Crawl, redis: RedisServer
+    crawl: Crawl, engine: Redis, redis: RedisServer
 ) -> None:
     assert partition_of(SLOT_OF_LEADER) == CONTROL
-    crawl.starts, engine = ("/0", "/1"), crawl.engine
-    assert isinstance(engine, Redis)
+    crawl.starts = ("/0", "/1")
     leader = crawl.start(OnceFromATask)
     leader.until(crawl.items)
     (token,) = engine.owners
@@ -84,10 +83,9 @@ def test_a_request_of_no_page_that_was_not_sent_yet_is_sent_again(
 
 
 def test_a_start_request_in_memory_is_done_by_the_next_leader(
-    crawl: Crawl, redis: RedisServer
+    crawl: Crawl, engine: Redis, redis: RedisServer
 ) -> None:
-    crawl.starts, engine = ("/0", "/1"), crawl.engine
-    assert isinstance(engine, Redis)
+    crawl.starts = ("/0", "/1")
     leader = crawl.start(InMemoryForLong)
     leader.until(crawl.items)
     other = crawl.start(InMemoryForLong)
