@@ -112,8 +112,3 @@ def parse(log: str) -> list[Call]:
         counts[name] += 1
         calls.append(Call(name, arguments, result, counts[name]))
     return calls
-
-
-def inject(call: Call, what: str) -> tuple[str, ...]:
-    """Return options that inject a fault such as ``error=EIO`` into one call."""
-    return ("-e", f"inject={call.name}:{what}:when={call.nth}")

@@ -74,9 +74,10 @@ class _EveryCall(Fault):
             place = folder / f"{what}-{call.name}-{call.nth}"
             path = start_from(begun, place)
             report = before.copy()
+            injected = ("-e", f"inject={call.name}:{what}:when={call.nth}")
             run = strace.run(
-                folder / "log", path, world, BATCH, trace=self.traced,
-                strace_options=strace.inject(call, what), **options,
+                folder / "log", path, world, BATCH,
+                trace=self.traced, strace_options=injected, **options,
             )  # fmt: skip
             report.read(run.report)
             outcome = self.ended(run, call, path, report)

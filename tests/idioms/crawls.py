@@ -69,13 +69,10 @@ class Last(NamedTuple):
     """When the job was closed, and the next one began, if there was one."""
 
 
-def went_well(run: Run) -> bool:
-    reasons = re.findall(r"Spider closed \((.*?)\)", run.log)
-    return set(reasons) <= {"finished"} and FORCED not in run.log
-
-
 def finished(run: Run) -> bool:
-    return run.status == 0 and went_well(run)
+    reasons = re.findall(r"Spider closed \((.*?)\)", run.log)
+    well = set(reasons) <= {"finished"} and FORCED not in run.log
+    return run.status == 0 and well
 
 
 def last_checkpoints(run: Run) -> list[Last]:

@@ -9,16 +9,8 @@ from support.redis_server import RedisServer
 
 
 @pytest.fixture
-def redis(redis_server: RedisServer) -> RedisServer:
-    """Return a server with nothing in it."""
-    with redis_server.client() as client:
-        client.flushall()
-    return redis_server
-
-
-@pytest.fixture
-def engine(redis: RedisServer) -> Redis:
-    return Redis(redis, "crawl")
+def engine(redis_server: RedisServer) -> Redis:
+    return Redis(redis_server)
 
 
 @pytest.fixture
@@ -27,7 +19,7 @@ def crawl(crawl: Crawl, engine: Redis) -> Crawl:  # noqa: ARG001 - it is that of
     crawl.settings |= {
         "BLOOMDUPE_EXPECTED_URLS": 10_000,
         # A worker that a busy machine holds up does not lose its pages; a test that
-        # needs it to calls ``redis.end_leases()``.
+        # needs it to calls ``engine.end_leases()``.
         "BLOOMDUPE_REDIS_LEASE": 12,
         "FEEDS": FEEDS,
         "LOG_LEVEL": "INFO",

@@ -23,7 +23,9 @@ def test_workers_pass_on_requests_that_they_have_set_aside(crawl: Crawl) -> None
         assert "Requests that are not done: 4" in run.log
 
 
-def test_the_url_has_the_name_of_the_spider(crawl: Crawl, redis: RedisServer) -> None:
-    crawl.run(PutsOut, BLOOMDUPE_REDIS_URL=redis.url("of %(spider)s"))
-    crawl.engine.job = redis.url("of puts_out")
+def test_the_url_has_the_name_of_the_spider(
+    crawl: Crawl, redis_server: RedisServer
+) -> None:
+    crawl.run(PutsOut, BLOOMDUPE_REDIS_URL=redis_server.url("of %(spider)s"))
+    crawl.engine.job = redis_server.url("of puts_out")
     assert crawl.items() == [{"page": "0"}]

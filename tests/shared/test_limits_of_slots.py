@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from spiders.workers import HOSTS, All
 from support.crawl import Crawl
-from support.redis_server import RedisServer
+from support.engines import Redis
 from support.site import links
 
 BUDGET = "BLOOMDUPE_MAX_PAGES_PER_SLOT"
@@ -22,14 +22,14 @@ PAGES = {f"/{number}": EVERY for number in range(SIZE)}
 
 @pytest.mark.slow
 def test_no_slot_has_more_pages_on_all_workers_together(
-    crawl: Crawl, redis: RedisServer
+    crawl: Crawl, engine: Redis
 ) -> None:
     limit: dict[str, Any] = {BUDGET: MOST, "CONCURRENT_REQUESTS": 4}
     crawl.site.hold_after(10)
     one, two, three = (crawl.start(All, **limit) for _ in range(3))
     crawl.site.until_requested(11)
     one.kill()
-    redis.end_leases("crawl")
+    engine.end_leases()
     crawl.site.release()
     runs = [two.until_finished(), three.until_finished()]
     asked = {int(path[1:]) for path in crawl.site.requested if path != "/0"}

@@ -17,7 +17,6 @@ from spiders.workers import (
 )
 from support.crawl import Crawl
 from support.engines import Redis
-from support.redis_server import RedisServer
 from support.site import graph
 
 from bloomdupe.frontier.held_frontier import CONTROL
@@ -49,12 +48,12 @@ def test_an_impossible_crawl_is_refused(crawl: Crawl) -> None:
 
 @pytest.mark.parametrize("spider", [InTwoSteps, InMemory, FromATask])
 def test_nothing_between_a_refused_commit_and_the_next_partitions_counts_twice(
-    crawl: Crawl, redis: RedisServer, spider: type[Spider]
+    crawl: Crawl, engine: Redis, spider: type[Spider]
 ) -> None:
     crawl.starts = ("/0", "/1")
     worker = crawl.start(spider)
     worker.until(crawl.items)
-    redis.end_leases("crawl")
+    engine.end_leases()
     worker.until_logged("A commit was refused")
     (crawl.folder / "go").touch()
     worker.finish()
@@ -63,7 +62,7 @@ def test_nothing_between_a_refused_commit_and_the_next_partitions_counts_twice(
 
 
 def test_a_request_of_no_page_that_was_not_sent_yet_is_sent_again(
-    crawl: Crawl, engine: Redis, redis: RedisServer
+    crawl: Crawl, engine: Redis
 ) -> None:
     assert partition_of(SLOT_OF_LEADER) == CONTROL
     crawl.starts = ("/0", "/1")
@@ -72,7 +71,7 @@ def test_a_request_of_no_page_that_was_not_sent_yet_is_sent_again(
     (token,) = engine.owners
     worker = crawl.start(OnceFromATask, TASK="1")
     worker.until(lambda: len(engine.owners) == 2)
-    redis.end_leases("crawl", *(engine.owners.keys() - {token}))
+    engine.end_leases(*(engine.owners.keys() - {token}))
     worker.until_logged("A commit was refused")
     (crawl.folder / "go").touch()  # it has no partition now
     crawl.site.until_requested(2)
@@ -83,7 +82,7 @@ def test_a_request_of_no_page_that_was_not_sent_yet_is_sent_again(
 
 
 def test_a_start_request_in_memory_is_done_by_the_next_leader(
-    crawl: Crawl, engine: Redis, redis: RedisServer
+    crawl: Crawl, engine: Redis
 ) -> None:
     crawl.starts = ("/0", "/1")
     leader = crawl.start(InMemoryForLong)
@@ -91,7 +90,7 @@ def test_a_start_request_in_memory_is_done_by_the_next_leader(
     other = crawl.start(InMemoryForLong)
     other.until(lambda: len(engine.owners) == 2)
     leader.kill()
-    redis.end_leases("crawl")
+    engine.end_leases()
     (crawl.folder / "go").touch()
     other.finish()
     assert sorted(item["page"] for item in crawl.items()) == [0, 1]

@@ -119,7 +119,11 @@ class Redis(Memory):
     def pass_on(self, log: str, *, last: bool) -> None:
         workers = [""] if last else re.findall(r"This is (?:now )?worker (\S+)", log)
         for worker in workers:
-            self.server.end_leases(self.named, worker)
+            self.end_leases(worker)
+
+    def end_leases(self, worker: str = "") -> None:
+        """Let all leases of the job, or of a worker, run out now."""
+        self.server.end_leases(self.named, worker)
 
     @property
     def _crawl(self) -> CrawlOnRedis:
