@@ -14,8 +14,6 @@ from support.shop import ITEMS, NEW, feeds, items_of, read
 from support.shop import PAGES as SHOP
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from support.crawl import Crawl
 
 PAGES = SHOP
@@ -129,19 +127,11 @@ def test_a_crawl_goes_on_from_a_backup_that_was_made_while_it_ran(
         assert read(crawl.folder / name) == ITEMS
 
 
-@pytest.fixture
-def by_category(crawl: Crawl) -> tuple[Path, Path]:
-    """Let the feed's name depend on a parameter; return both files."""
+def test_another_parameter_of_the_spider_is_another_feed(crawl: Crawl) -> None:
     crawl.settings["FEEDS"] = {
         "%(category)s.jsonl": {"format": "jsonl", "overwrite": True}
     }
-    return crawl.folder / "books.jsonl", crawl.folder / "music.jsonl"
-
-
-def test_another_parameter_of_the_spider_is_another_feed(
-    crawl: Crawl, by_category: tuple[Path, Path]
-) -> None:
-    books, music = by_category
+    books, music = crawl.folder / "books.jsonl", crawl.folder / "music.jsonl"
     crawl.run(ByCategory, CATEGORY="books")
     content = books.read_bytes()
     # The job has finished: new work is of the other category, and its file is ours.

@@ -14,7 +14,7 @@ from spiders.follow import Follow, Hang
 from support.crawl import Crawl
 from support.jobs import Verb
 from support.report_page import Page
-from support.site import PAGES, Pages, Site
+from support.site import Site
 
 from bloomdupe.crawl.progress.pace import clock, when
 from bloomdupe.jobs import view
@@ -26,17 +26,11 @@ OFTEN: dict[str, Any] = {"BLOOMDUPE_PROGRESS_INTERVAL": 0.05}
 
 
 @pytest.fixture
-def pages() -> Pages:
-    return {**PAGES, **dict.fromkeys(["/ago", "/now", "/past"], "x")}
-
-
-@pytest.fixture
 def shown(crawl: Crawl, tmp_path: Path, verb: Verb) -> Callable[[], dict[str, str]]:
     """Return a function that looks at the state of the job now, on each screen."""
 
     def call(name: str, *words: str) -> str:
-        job = "" if crawl.engine.collects else str(crawl.folder / "job")
-        answer = verb(name, job or crawl.engine.job, *words)
+        answer = verb(name, crawl.folder / "job", *words)
         assert answer.code == 0, answer.err
         return answer.out
 

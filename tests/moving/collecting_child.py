@@ -56,9 +56,8 @@ _left_by = AppendedFeed.left_by
 class Crawl:
     """A worker with all partitions of a crawl, and its output: the model."""
 
-    def __init__(self, url: str, identity: dict[str, Any] | None = None) -> None:
+    def __init__(self, url: str) -> None:
         self.url = url
-        self._identity = IDENTITY if identity is None else identity
         self.expected: dict[str, list[dict[str, Any]]] = {name: [] for name in NAMES}
         self._pending = 0
         self._begun = False
@@ -70,7 +69,7 @@ class Crawl:
         owners = self._owner.sample(PARTITIONS).owners
         self._owner.take({n: owners.get(n, NOBODY) for n in range(PARTITIONS)})
         place = self._owner.stores[0]
-        self._seen = BloomFilter.open(place, 1_000, identity=self._identity)
+        self._seen = BloomFilter.open(place, 1_000, identity=IDENTITY)
         self._frontier = Frontier(self._seen)
         self._joined = True
 

@@ -95,8 +95,8 @@ def dumped(request: Request) -> bytes:
     return pickle.dumps(request.to_dict(spider=SPIDER), protocol=-1)
 
 
-def pages(count: int, **arguments: Any) -> list[Request]:
-    return [Request(f"https://a.example/{n}", **arguments) for n in range(count)]
+def pages(count: int) -> list[Request]:
+    return [Request(f"https://a.example/{n}") for n in range(count)]
 
 
 # Pending requests
