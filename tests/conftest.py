@@ -19,7 +19,6 @@ from tldextract import TLDExtract
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
-    from pathlib import Path
 
 __all__ = [
     "crawl", "engine", "logged_redis", "pages", "redis_server", "site", "verb",
@@ -33,8 +32,6 @@ PROJECT = "SCRAPY_SETTINGS_MODULE"
 """In the environment: the project to which a process belongs."""
 os.environ.pop(PROJECT, None)
 
-ALL_SLOW = "\npytestmark = pytest.mark.slow\n"
-"""A module of slow tests only has this line."""
 FEW_EXAMPLES, MANY_EXAMPLES = 5, 100
 """Of each property that Hypothesis tests: where slow tests are left out, and else."""
 
@@ -90,13 +87,6 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
-
-
-def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Import no module of slow tests only, if they are left out."""
-    if slow_tests_run() or not collection_path.match("test_*.py"):
-        return None
-    return ALL_SLOW in collection_path.read_text("utf-8") or None
 
 
 @pytest.hookimpl(tryfirst=True)

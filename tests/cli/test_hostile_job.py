@@ -80,9 +80,8 @@ def test_no_control_character_is_printed(
     assert out or err
     assert visible(out)
     assert visible(err)
-    if json_ and out:
-        found = [json.loads(out)] if out[:2] == "{\n" else map(json.loads, [out])
-        assert list(found) if arguments[0] != "list" else True
+    if json_ and out and arguments[0] != "list":
+        assert json.loads(out)
 
 
 def test_hostile_names_are_shown_in_a_harmless_form(verb: Verb, job: Path) -> None:
@@ -102,9 +101,7 @@ def test_a_name_is_neither_a_formula_nor_markup(verb: Verb, job: Path) -> None:
     shown = (job.parent / "report.html").read_text("utf-8")
     assert visible(shown)
     assert "<b>\\" not in shown
-    assert f"{FORMULA}\\x1b[2J"[:20] in Page(shown).texts[0] or any(
-        text.startswith(f"{FORMULA}\\x1b") for text in Page(shown).texts
-    )
+    assert any(text.startswith(f"{FORMULA}\\x1b") for text in Page(shown).texts)
 
 
 def test_log_lines_stay_lines(caplog: pytest.LogCaptureFixture) -> None:

@@ -58,13 +58,6 @@ def test_a_damaged_port_file_is_refused_and_kept(tmp_path: Path, content: str) -
     assert file.read_text() == content
 
 
-def test_another_jobs_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "requests.seen").touch()
-    with pytest.raises(UsageError, match="holds another job"):
-        SampleJob.claim(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["requests.seen"]
-
-
 def test_a_job_that_died_while_it_noted_its_port_starts_anew(tmp_path: Path) -> None:
     (tmp_path / "sample-site.port.part").touch()
     SampleJob.claim(tmp_path).stop()

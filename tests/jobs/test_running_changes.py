@@ -41,11 +41,6 @@ def begun(crawl: Crawl, **options: Any) -> Process:
     return process
 
 
-@pytest.fixture
-def running(crawl: Crawl) -> Process:
-    return begun(crawl)
-
-
 def inbox(crawl: Crawl) -> list[str]:
     return Inbox(crawl.store).names()
 
@@ -136,8 +131,9 @@ def test_a_request_in_memory_that_a_rule_keeps_out_ends_its_page(
 
 
 def test_a_slot_is_paused_and_resumed_also_over_a_kill(
-    crawl: Crawl, site: Site, running: Process
+    crawl: Crawl, site: Site
 ) -> None:
+    running = begun(crawl)
     said = crawl.bloomdupe("pause", "job", "--slot", "127.0.0.1")
     assert said.startswith(f"paused: slot 127.0.0.1\n{OBEYS}")
     running.until_logged("until `bloomdupe resume`: 127.0.0.1")
@@ -206,10 +202,9 @@ def test_a_verb_adds_what_is_left_in_the_inbox_first(crawl: Crawl, site: Site) -
     assert site.requested[before:] == []
 
 
-def test_a_message_that_cannot_be_read_stays(
-    crawl: Crawl, site: Site, running: Process
-) -> None:
+def test_a_message_that_cannot_be_read_stays(crawl: Crawl, site: Site) -> None:
     """Else no checkpoint would follow, and no run could open the job."""
+    running = begun(crawl)
     posted = Inbox(crawl.store).post({"requests": [{"url": site.base}]})
     place = crawl.store / "inbox" / "2-damaged.json"
     place.with_suffix(".new").write_text("{")

@@ -17,23 +17,21 @@ pytestmark = pytest.mark.usefixtures("engine")
 LINKS = ("/a", "/b", "/m1", "/missing", "/gone")
 
 
-@pytest.fixture
-def pages() -> dict[str, Page]:
-    """Return pages with links, of which some are duplicates."""
-    return {
-        "/": links(*LINKS),
-        "/a": links("/", "/a1", "/m2"),
-        "/b": links("/a", "/b1", "/m1"),
-        "/m1": links("/m3", "/c"),
-        "/m4": links("/d"),
-        **dict.fromkeys(("/a1", "/b1", "/m2", "/m3", "/c", "/d"), "a page"),
-        "/gone": Answer("", 410),
-    }
+# Some of the links are duplicates.
+PAGES: dict[str, Page] = {
+    "/": links(*LINKS),
+    "/a": links("/", "/a1", "/m2"),
+    "/b": links("/a", "/b1", "/m1"),
+    "/m1": links("/m3", "/c"),
+    "/m4": links("/d"),
+    **dict.fromkeys(("/a1", "/b1", "/m2", "/m3", "/c", "/d"), "a page"),
+    "/gone": Answer("", 410),
+}
+SETTINGS = {"FEEDS": FEEDS, "HTTPERROR_ALLOWED_CODES": [410]}
 
 
 @pytest.fixture
 def crawl(crawl: Crawl) -> Crawl:
-    crawl.settings |= {"FEEDS": FEEDS, "HTTPERROR_ALLOWED_CODES": [410]}
     crawl.starts = ["/", "/m4"]
     return crawl
 
@@ -46,24 +44,22 @@ def totals(crawl: Crawl) -> dict[str, Any]:
     return of_all
 
 
-def check(crawl: Crawl, pages: dict[str, Page]) -> dict[str, Any]:
+def check(crawl: Crawl) -> dict[str, Any]:
     """Hold the totals of a finished job against its site and its output."""
     found = totals(crawl)
-    asked = pages.keys() | {"/missing"}
+    asked = PAGES.keys() | {"/missing"}
     assert found["pages"] == len(asked)
-    assert found["statuses"] == {"200": len(pages) - 1, "404": 1, "410": 1}
-    assert found["items"] == len(crawl.items()) == len(pages) + 1
+    assert found["statuses"] == {"200": len(PAGES) - 1, "404": 1, "410": 1}
+    assert found["items"] == len(crawl.items()) == len(PAGES) + 1
     (slot,) = found["by_slot"].values()
     assert slot == [found["pages"], found["bytes"]]
-    assert found["bytes"] > len(pages)
+    assert found["bytes"] > len(PAGES)
     return found
 
 
-def test_the_totals_are_those_of_all_processes(
-    crawl: Crawl, site: Site, pages: dict[str, Page]
-) -> None:
+def test_the_totals_are_those_of_all_processes(crawl: Crawl, site: Site) -> None:
     (run,) = crawl.finish(Everything)
-    found = check(crawl, pages)
+    found = check(crawl)
     assert found["duplicates"] == run.stats["dupefilter/filtered"]
     bytes_before = found["bytes"]
     said = re.search(r"Finished; (.*)", run.log)
@@ -71,7 +67,7 @@ def test_the_totals_are_those_of_all_processes(
     assert f"{len(site.log)} pages, {len(crawl.items())} items" in said[1]
     again = crawl.run(Everything)  # it has nothing to do
     assert again.requested == []
-    assert check(crawl, pages)["bytes"] == bytes_before
+    assert check(crawl)["bytes"] == bytes_before
     info = crawl.bloomdupe("info", crawl.engine.job)
     assert re.search(rf"^pages +{len(site.log)}$", info, re.MULTILINE)
     assert re.search(rf"^items +{len(crawl.items())}$", info, re.MULTILINE)
@@ -79,8 +75,8 @@ def test_the_totals_are_those_of_all_processes(
 
 @pytest.mark.parametrize("at_request", repeated([7, 3, 11]))
 def test_a_kill_neither_loses_nor_repeats_a_count(
-    crawl: Crawl, pages: dict[str, Page], at_request: int
+    crawl: Crawl, at_request: int
 ) -> None:
     crawl.killed(Everything, at_request=at_request, CONCURRENT_REQUESTS=1)
     crawl.finish(Everything)
-    check(crawl, pages)
+    check(crawl)
