@@ -6,6 +6,7 @@ Nor is it opened as a store: tests/crash/refusals.py.
 from __future__ import annotations
 
 import os
+from multiprocessing import Event
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,23 +23,19 @@ if TYPE_CHECKING:
 
 def test_a_lock_is_free_while_a_fork_of_its_owner_lives(tmp_path: Path) -> None:
     lock = lock_owner(tmp_path)
-    stay, go = os.pipe()
-    began, ready = os.pipe()
+    begun, over = Event(), Event()
 
     def live() -> None:
-        os.close(go)
-        os.write(ready, b".")
-        os.read(stay, 1)
+        begun.set()
+        over.wait()
 
     process = forked(live)
-    os.read(began, 1)
+    begun.wait()
     lock.close()
     lock_owner(tmp_path).close()
-    os.close(go)
+    over.set()
     process.join()
     assert process.exitcode == 0
-    for number in (stay, began, ready):
-        os.close(number)
 
 
 def test_a_fork_that_closes_it_releases_nothing(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,7 +26,7 @@ from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from bloomdupe.store.redis.redis_store import RedisStore
@@ -73,12 +73,6 @@ def stored(owner: PartitionOwner) -> bytes:
         return bytes(snapshot.get(HISTORY, b"a") or b"")
 
 
-def meanwhile(act: Callable[[], object]) -> threading.Thread:
-    thread = threading.Thread(target=act)
-    thread.start()
-    return thread
-
-
 def test_a_commit_may_have_more_entries_than_a_call_has_arguments(
     owner: PartitionOwner,
 ) -> None:
@@ -95,21 +89,13 @@ def test_a_commit_may_have_more_entries_than_a_call_has_arguments(
 
 def test_the_waiting_can_be_ended(server: RedisServer, owner: PartitionOwner) -> None:
     server.kill()
-    errors: list[StoreError] = []
-
-    def send() -> None:
-        try:
-            put(owner)
-        except StoreError as error:
-            errors.append(error)
-
-    sending = meanwhile(send)
-    until(lambda: owner.client.interruptions == 1)
-    owner.client.stop_waiting()
-    sending.join()
-    (error,) = errors
-    assert isinstance(error, StoreUnreachableError)
-    assert "\n" not in str(error)
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(put, owner)
+        until(lambda: owner.client.interruptions == 1)
+        owner.client.stop_waiting()
+        with pytest.raises(StoreUnreachableError) as raised:
+            sending.result()
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.slow
