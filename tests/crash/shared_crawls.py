@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from disturbed_crawl import DisturbedCrawl
 from programs import Program, answer_to
@@ -25,8 +25,6 @@ FAR = 3
 """Links of a page besides those to the pages below it."""
 DELAY = 0.004
 """Seconds that an answer takes."""
-
-Disturbed = TypeVar("Disturbed", bound=DisturbedCrawl)
 
 
 class SharedCrawls(Fault):
@@ -80,8 +78,8 @@ def _crawled(
     folder: Path,
     program: Program,
     seed: int,
-    kind: type[Disturbed],
-    script: Callable[[Disturbed], None],
+    kind: type[DisturbedCrawl],
+    script: Callable[[Any], None],
 ) -> list[Outcome]:
     """Crawl as a script does, and judge.
 

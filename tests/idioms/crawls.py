@@ -192,7 +192,9 @@ class IdiomCrawl(Crawl):
         if self._is_stock or self.engine.collects:
             return outputs
         lines = (self.folder / FILE).read_text("utf-8").splitlines()
-        outputs["pipeline"] = Counter(set(map(self._line, lines)))
+        # The last line before a kill may be torn; it comes again.
+        whole = {self._line(line) for line in lines if line.endswith("}")}
+        outputs["pipeline"] = Counter(whole)
         return outputs
 
     def _line(self, line: str) -> str:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from itemadapter import ItemAdapter
-from scrapy.crawler import Crawler
 from support import stops
 from support.components import OfCrawler
 
@@ -22,20 +21,17 @@ FILE = "recorded"
 class Recorder(OfCrawler):
     """Stands last in ``ITEM_PIPELINES``."""
 
-    def __init__(self, crawler: Crawler) -> None:
-        super().__init__(crawler)
-        self._lines = ""
+    _lines = ""
 
     def process_item(self, item: Any, *_: Any) -> Any:
-        self._lines += json.dumps(ItemAdapter(item).asdict()) + "\n"
+        self._lines += "\n" + json.dumps(ItemAdapter(item).asdict())
         return item
 
     def checkpoint(self) -> None:
         """Make all items durable; tell the judge which requests are in flight."""
         stops.tell("underway", *self._under_way())
-        # In one call, so that no kill tears it.
-        with Path(FILE).open("ab", 0) as file:
-            file.write(self._lines.encode())
+        with Path(FILE).open("a", encoding="utf-8") as file:
+            file.write(self._lines)
         self._lines = ""
 
     def _under_way(self) -> tuple[int, int]:
@@ -49,6 +45,3 @@ class Recorder(OfCrawler):
             return 0, 0
         in_callbacks = {request for _, request, _ in scraping.queue} | scraping.active
         return len(slot.inprogress | in_callbacks), len(in_callbacks)
-
-    def close_spider(self, *_: Any) -> None:
-        """Write nothing: bloomdupe says so once more after this."""

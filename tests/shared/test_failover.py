@@ -20,26 +20,21 @@ PAGES = graph(150)
 
 
 @pytest.fixture
-def sentinel(tmp_path: Path) -> Iterator[RedisSentinel]:
+def engine(tmp_path: Path) -> Iterator[Redis]:
     with RedisSentinel(tmp_path / "redis") as sentinel:
-        yield sentinel
-
-
-@pytest.fixture
-def engine(sentinel: RedisSentinel) -> Redis:
-    return Redis(sentinel, "crawl")
+        yield Redis(sentinel)
 
 
 @pytest.mark.slow
 def test_each_item_is_there_once_after_a_failover(
-    crawl: Crawl, site: Site, sentinel: RedisSentinel
+    crawl: Crawl, site: Site, engine: Redis
 ) -> None:
     site.hold_after(40)
     crew = [crawl.start(All) for _ in range(2)]
     crew[0].until(lambda: len(site.log) > 40)
     # A worker that only just starts is refused while its Redis is away.
     crew[1].until_logged("This is worker")
-    sentinel.kill_master()
+    engine.server.kill_master()
     site.release()
     for worker in crew:
         worker.until_finished()
