@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from spiders.known import Titles
 from support.crawl import FEEDS, Crawl
@@ -43,10 +41,7 @@ def test_each_content_is_there_once_whenever_the_crawl_was_killed(
     crawl.run(Titles, starts=["/0"], JOBDIR="next", FEEDS=other)
     found = (crawl.folder / "next.jsonl").read_text()
     assert found.count('"title": ') == found.count('"title": null') == COUNT
-    again: dict[str, Any] = {
-        "BLOOMDUPE_START_REQUESTS": "again",
-        "CLOSESPIDER_PAGECOUNT": 5,
-    }
-    run = crawl.run(Titles, starts=["/0"], **again)
+    crawl.settings["BLOOMDUPE_START_REQUESTS"] = "again"
+    run = crawl.run(Titles, starts=["/0"], CLOSESPIDER_PAGECOUNT=5)
     assert run.stats["bloomdupe/round"] == 2
     assert titles(crawl) == CONTENTS

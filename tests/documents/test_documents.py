@@ -97,11 +97,7 @@ def rows_of(document: Path, pattern: str) -> list[Any]:
 
 def output_of(command: str) -> str:
     """Run a command of the console script; return it with its output."""
-    program, *arguments = shlex.split(command)
-    done = subprocess.run(
-        [BINARIES / program, *arguments], capture_output=True, text=True, check=True
-    )
-    return f"$ {command}\n{done.stdout}"
+    return f"$ {command}\n{run(REPOSITORY, command).stdout}"
 
 
 @pytest.fixture

@@ -113,18 +113,15 @@ def test_standard_output_gets_the_whole_feed_at_the_end(crawl: Crawl) -> None:
     assert items_in(added.encode(), "json") == items_of("new")
 
 
-SEMICOLONS = {"FEED_EXPORTERS": {"csv": "spiders.feeds.Semicolons"}}
-
-
 def test_another_kind_of_exporter_is_refused(crawl: Crawl) -> None:
     crawl.settings["FEEDS"] = {"items.csv": CSV}
     file = crawl.folder / "items.csv"
-    other: dict[str, Any] = {"FEED_EXPORTERS": {}}
-    for job, before, now in (("a", other, SEMICOLONS), ("b", SEMICOLONS, other)):
+    other = {"csv": "spiders.feeds.Semicolons"}
+    for job, before, now in (("a", {}, other), ("b", other, {})):
         crawl.settings["JOBDIR"] = job
-        crawl.killed(Articles, stop=THIRD, **before)
+        crawl.killed(Articles, stop=THIRD, FEED_EXPORTERS=before)
         content = file.exists() and file.read_bytes()
-        run = crawl.refused(Articles, **now)
+        run = crawl.refused(Articles, FEED_EXPORTERS=now)
         assert "was begun with another exporter or storage" in run.log
         assert (file.exists() and file.read_bytes()) == content
 

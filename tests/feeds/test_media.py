@@ -57,14 +57,10 @@ def test_a_full_disk_stops_the_crawl_without_a_feed_exporter(crawl: Crawl) -> No
 # The store by itself
 
 
-def ignore(error: Exception) -> None:
-    pass
-
-
 def test_a_link_in_the_place_of_the_leftover_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = CompleteFilesStore(str(tmp_path / "files"), ignore)
+    store = CompleteFilesStore(str(tmp_path / "files"), print)
     with monkeypatch.context() as patch:
         patch.setattr(complete_files, "sync", full)
         with pytest.raises(OSError, match="No space left"):
@@ -80,7 +76,7 @@ def test_a_link_in_the_place_of_the_leftover_is_not_followed(
 
 def test_two_that_write_the_same_file_leave_a_whole_one(tmp_path: Path) -> None:
     """As two processes do: each writer opens the file, and locks it, for itself."""
-    store = CompleteFilesStore(str(tmp_path / "files"), ignore)
+    store = CompleteFilesStore(str(tmp_path / "files"), print)
     contents = [bytes([number]) * (1 << 20) for number in range(2)]
     file, found = tmp_path / "files" / "file", set()
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from support.jobs import make_job
 from support.repetition import slow_tests_run
+from support.shared_data import lacks, needs_program
 from support.waiting import DEADLINE
 
 READING = (["info"], ["list"], ["verify"])
@@ -26,9 +25,9 @@ def test_on_media_that_cannot_be_written_verbs_that_only_read_work(
     tmp_path: Path,
 ) -> None:
     """They are mounted read-only for the verbs."""
-    if os.geteuid() or shutil.which("unshare") is None:
-        missing = pytest.fail if os.environ.get("BLOOMDUPE_TEST_ALL") else pytest.skip
-        missing("needs root, and unshare")
+    needs_program("unshare", "util-linux")
+    if os.geteuid():
+        lacks("needs root")
     make_job(tmp_path / "job", [f"https://a.example/{n}" for n in range(10)])
     media = tmp_path / "media"
     media.mkdir()

@@ -22,7 +22,6 @@ from bloomdupe.jobs.view import Life, state_of
 from bloomdupe.store import files
 
 HOUR = 3_600.0
-OFTEN: dict[str, Any] = {"BLOOMDUPE_PROGRESS_INTERVAL": 0.05}
 
 
 @pytest.fixture
@@ -88,7 +87,7 @@ def test_the_heartbeat_goes_on_while_nothing_changes_and_writes_no_data(
     crawl: Crawl, site: Site
 ) -> None:
     site.hold("/")
-    process = crawl.start(Follow, **OFTEN)
+    process = crawl.start(Follow, BLOOMDUPE_PROGRESS_INTERVAL=0.05)
     process.until_requested("/")
     before: dict[str, Any] = {}
 

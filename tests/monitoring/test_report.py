@@ -47,10 +47,8 @@ def page(job: Path, report: Callable[[Path], Page]) -> Page:
 
 def test_the_numbers_are_those_of_info(verb: Verb, job: Path, page: Page) -> None:
     info = json.loads(verb("info", job, "--json").out)["job"]
-    for name, figure in (
-        ("pages", "pages"), ("items", "items"), ("pending", "pending"),
-    ):  # fmt: skip
-        assert after(page, name, 2) == [name, f"{info[figure]:,}"]
+    for name in ("pages", "items", "pending"):
+        assert after(page, name, 2) == [name, f"{info[name]:,}"]
     assert after(page, "failed", 2) == ["failed", f"{sum(info['failed'].values())}"]
     assert page.charts.keys() == CHARTS
     assert all(page.charts.values())

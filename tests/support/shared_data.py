@@ -21,7 +21,7 @@ def needs_program(name: str, package: str | None = None) -> str:
     """
     path = shutil.which(name)
     if path is None:
-        _lacks(f"needs {name}: `apt install {package or name}`")
+        lacks(f"needs {name}: `apt install {package or name}`")
     return path
 
 
@@ -29,10 +29,11 @@ def needs_package(*names: str) -> None:
     """Skip the test without these packages (in CI: fail)."""
     for name in names:
         if importlib.util.find_spec(name) is None:
-            _lacks(f"needs {name}: `pip install '.[test-all]'`")
+            lacks(f"needs {name}: `pip install '.[test-all]'`")
 
 
-def _lacks(reason: str) -> NoReturn:
+def lacks(reason: str) -> NoReturn:
+    """Skip the test for this reason (in CI: fail)."""
     if os.environ.get("BLOOMDUPE_TEST_ALL"):
         pytest.fail(reason)
     pytest.skip(reason)
