@@ -10,13 +10,13 @@ from collections import Counter
 from pathlib import Path
 
 from disturbed_crawl import WORKERS, DisturbedCrawl
+from shared_program import SETTINGS
 from support.judge import Verdict, compare, compare_visits
 from support.site import Visit
 from trial import OK, Outcome, crashed, lost, outcome_of, silently_wrong
 
 from bloomdupe.store.format import DELAYED, QUEUE
 
-FEEDS = ("items.jsonl", "failed.jsonl")
 COMMON = '"/common'
 """A part of the items of pages with a callback that cannot be stored, to which many
 pages lead; but for ``/common...off``, which are stored."""
@@ -113,7 +113,7 @@ def _lines_of(folder: Path) -> Counter[str]:
     """Return the lines of all feeds, with their numbers."""
     return Counter(
         f"{number} {line}"
-        for number, name in enumerate(FEEDS)
+        for number, name in enumerate(SETTINGS["FEEDS"])
         if (folder / name).exists()
         for line in (folder / name).read_text().splitlines()
     )

@@ -24,7 +24,6 @@ from bloomdupe.store.files import DATA
 if TYPE_CHECKING:
     from bloomdupe.frontier.slot_queue import Entry
 
-SLOTS = 7
 FEED = Path("out", "items.jsonl")
 LENGTHS = (0, 30, 30, 30, 100, 100, 100, 1000, 5000)
 """Of payloads, bytes; the longest span several pages of the file."""
@@ -47,12 +46,6 @@ class World:
         links = (2 * number + 1, 2 * number + 2, far, number)
         return [link for link in links if link < self.size]
 
-    def slot(self, number: int) -> str:
-        return f"slot {number % SLOTS}"
-
-    def priority(self, number: int) -> int:
-        return number % 3 - 1
-
     def payload(self, number: int) -> bytes:
         chance = self._chance(number)
         length = LENGTHS[chance % len(LENGTHS)]
@@ -70,10 +63,6 @@ class World:
             {"request": number, "part": part, "text": text}
             for part in range(chance % 3)
         ]
-
-    def line(self, item: dict[str, Any]) -> str:
-        """Return an item as a line of the feed."""
-        return json.dumps(item)
 
     def fingerprint(self, number: int) -> bytes:
         return b"%d" % number
@@ -146,7 +135,7 @@ def judge(path: Path, world: World, report: Report, *, ended: bool = False) -> O
     return outcome_of(
         compare(
             Counter(
-                world.line(item) for number in done for item in world.items(number)
+                json.dumps(item) for number in done for item in world.items(number)
             ),
             Counter(place.read_text().splitlines() if place.exists() else ()),
         )
