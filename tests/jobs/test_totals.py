@@ -14,12 +14,10 @@ from support.site import Answer, Page, Site, links
 
 pytestmark = pytest.mark.usefixtures("engine")
 
-LINKS = ("/a", "/b", "/m1", "/missing", "/gone")
-
 
 # Some of the links are duplicates.
 PAGES: dict[str, Page] = {
-    "/": links(*LINKS),
+    "/": links("/a", "/b", "/m1", "/missing", "/gone"),
     "/a": links("/", "/a1", "/m2"),
     "/b": links("/a", "/b1", "/m1"),
     "/m1": links("/m3", "/c"),
