@@ -141,8 +141,8 @@ def follows_the_same() -> bool:
 
     Other code may have replaced the method, or the constructor of requests.
     """
-    constructor: Any = Request.__init__
-    is_replaced = constructor.__globals__ is not vars(request_module)
+    its_module = getattr(Request.__init__, "__globals__", None)
+    is_replaced = its_module is not vars(request_module)
     if is_replaced or _names(scrapys_follow) != _names(follow):
         return False
     page = HtmlResponse(PROBED_BASE, body=b"", encoding="cp1252")

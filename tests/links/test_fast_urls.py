@@ -10,18 +10,13 @@ from typing import Any
 from urllib import parse
 
 import pytest
-from scrapy import Request
+from scrapy import Request, version_info
 from scrapy.http import HtmlResponse, TextResponse
 from url_lists import BASES, SEED, at_random, real, result, specified
 from w3lib import url as w3lib_url
 
 from bloomdupe.links import safe_urls
-from bloomdupe.links.fast_follow import (
-    FastFunctions,
-    follow,
-    follows_the_same,
-    scrapys_follow,
-)
+from bloomdupe.links.fast_follow import FastFunctions, follow, scrapys_follow
 from bloomdupe.links.safe_urls import safe_url_string, urljoin
 
 request_module: Any = import_module("scrapy.http.request")
@@ -95,7 +90,7 @@ def test_other_types_take_the_usual_way() -> None:
 # In Scrapy
 
 
-@pytest.mark.skipif(not follows_the_same(), reason="this Scrapy takes the usual way")
+@pytest.mark.skipif(version_info < (2, 19), reason="this Scrapy takes the usual way")
 def test_scrapy_uses_them_while_a_crawl_runs() -> None:
     one, other = FastFunctions(), FastFunctions()
     one.spider_opened()
