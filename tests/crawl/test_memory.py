@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 import pytest
 from scrapy.signalmanager import SignalManager
-from spiders.attributes import Login, NewSite, Remembers, be_patient
+from scrapy.utils.python import global_object_name
+from spiders.attributes import (
+    Hangs,
+    Login,
+    NewSite,
+    Pages,
+    Remembers,
+    be_patient,
+    hold_for,
+)
 from support.crawl import FEEDS, Crawl
 from support.site import PAGES as SITE
 from support.site import Page, graph, links
+from support.waiting import DEADLINE
 
 from bloomdupe.crawl.state.memory import (
     ATTRIBUTES,
@@ -73,6 +84,21 @@ def test_what_callbacks_remember_is_stored_while_none_is_at_work(crawl: Crawl) -
     crawl.run(Remembers)
     items = Counter(item["item"] for item in crawl.items())
     assert items == {f"{n}{part}": 1 for n in range(60) for part in "ab"}
+
+
+@pytest.mark.parametrize(("longest", "all_there"), [(DEADLINE, True), (0.1, False)])
+def test_a_page_whose_pipeline_is_at_work_does_not_find_what_it_has_counted(
+    crawl: Crawl, longest: float, *, all_there: bool
+) -> None:
+    """The second row is the control: no hold is long enough."""
+    crawl.site.pages, crawl.starts = {f"/{n}": "" for n in range(12)}, ("/0",)
+    crawl.settings["BLOOMDUPE_CHECKPOINT_INTERVAL"] = 0.002
+    hangs = {"ITEM_PIPELINES": {global_object_name(Hangs): 1}}
+    hold = partial(hold_for, longest)
+    crawl.killed(Pages, at_request=12, before=hold, **hangs)
+    crawl.run(Pages)
+    found = Counter(item["item"] for item in crawl.items())
+    assert (found == {str(n): 1 for n in range(12)}) == all_there
 
 
 # Without a crawl

@@ -71,6 +71,32 @@ class Remembers(Spider):
             yield request
 
 
+class Pages(Spider):
+    """Counts its pages, while its pipeline is at work."""
+
+    name = "pages"
+    state: Any
+
+    def parse(self, response: Any) -> Any:
+        yield {"item": response.url.rpartition("/")[2]}
+        number = self.state["pages"] = self.state.get("pages", 0) + 1
+        if number < 12:
+            yield response.follow(f"/{number}", dont_filter=True)
+
+
+class Hangs:
+    """A pipeline that does not end."""
+
+    async def process_item(self, item: Any) -> Any:
+        await pause(DEADLINE)
+        return item
+
+
+def hold_for(longest: float) -> None:
+    """Hold callbacks for so many seconds at most."""
+    committing.LONGEST_HOLD = longest
+
+
 def be_patient() -> None:
     """Let each checkpoint wait until no callback is at work."""
     committing.SHORTEST_HOLD = committing.LONGEST_HOLD = DEADLINE
