@@ -52,7 +52,7 @@ class Processing:
 
     ``work_of`` finds the work of a request of the scheduler. While ``backpressure`` is
     true, callbacks wait before their next output; while ``held`` is, they wait before
-    they begin.
+    they begin, unless a page waits for them.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Processing:
             work.gave_up(result.value)
         try:
             with self._ended_by_failure():
-                while self._held():
+                while self._held() and not work.is_part:
                     await asyncio.sleep(PAUSE)
                 if work.is_dropped:
                     return ()
@@ -333,6 +333,10 @@ class Work(Protocol):
     @property
     def is_dropped(self) -> bool:
         """Whether nothing of it counts any more, so that it need not begin."""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether another request is not done before it."""
 
     def answered(self, result: object) -> None:
         """Handle the downloader's answer: a response, request or failure."""

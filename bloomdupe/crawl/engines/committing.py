@@ -22,12 +22,14 @@ LONGEST_SILENCE = 1.0
 """Seconds between two signs of life of a worker."""
 POLL = 0.002
 """Seconds until it looks again."""
-SHORTEST_HOLD, LONGEST_HOLD = 0.1, 2.0
+SHORTEST_HOLD, LONGEST_HOLD = 0.1, 5.0
 """Seconds for which callbacks are held, at most: at first, and after vain attempts."""
-SHARE = 5
-"""A longer hold comes after so many times its length without a checkpoint."""
-SKIPPED = 20
-"""Checkpoints that do not wait after the longest hold was in vain."""
+SHARE, LATEST = 5, 10.0
+"""A longer hold comes after so many times its length without a checkpoint, or after so
+many seconds."""
+SKIPPED, MOST_SKIPPED = 20, 1_000
+"""Checkpoints that do not wait after the longest hold was in vain; each time it is in
+vain again, there are twice as many."""
 
 
 class Committing:
@@ -44,7 +46,7 @@ class Committing:
         # The commits of a worker show that it is alive.
         is_shared = engine.settings.is_shared
         self.quiet = Quiet(
-            lambda: engine.session.processing.busy,
+            self._is_at_work,
             lambda: engine.memory is not None and not engine.memory.is_empty,
             longest=SHORTEST_HOLD if is_shared else LONGEST_HOLD,
         )
@@ -55,6 +57,11 @@ class Committing:
         self._closed = False
         self.backpressure = False
         """Whether callbacks pause: their output is kept in memory until a commit."""
+
+    def _is_at_work(self) -> bool:
+        """Whether a page has begun that is not done."""
+        session = self._engine.session
+        return session.processing.busy or bool(session.registry.with_parts)
 
     @property
     def is_out(self) -> bool:
@@ -157,9 +164,10 @@ class Quiet:
     The memory of the spider belongs to no page. In the midst of a callback it has half
     of the callback's changes; after a kill the page would run again, and
     drop its items because ``self.seen`` knows them. So the checkpoint waits until no
-    callback has begun that is not through, with its pipelines. Those that have not
-    begun are held for a moment; if that is in vain, the checkpoint waits on, and
-    later they are held twice as long. At last it comes anyway.
+    callback has begun that is not through, with its pipelines and the requests that its
+    page waits for. Those that have not begun are held for a moment; if that is in vain,
+    the checkpoint waits on, and later they are held twice as long. At last it comes
+    anyway.
 
     ``busy`` tells whether any has begun; ``matters`` whether the spider remembers
     anything at all. They are held for ``longest`` seconds at most.
@@ -184,6 +192,7 @@ class Quiet:
         self._is_worth_it: bool | None = None
         """Whether this checkpoint waits; None: it was not asked for yet."""
         self._skips = 0
+        self._next_skips = SKIPPED
         self.holds = False
         """Whether callbacks that have not begun must wait."""
 
@@ -193,6 +202,7 @@ class Quiet:
         if not self._busy():
             took = now - self._since if self.holds else self._hold / 4
             self._hold = min(max(SHORTEST_HOLD, 2 * took), self._longest)
+            self._next_skips = SKIPPED
             self.end()
             return False
         if self._is_worth_it is None:
@@ -201,12 +211,14 @@ class Quiet:
         if self.holds and now - self._since >= self._hold:
             self.holds = False
             if self._hold >= self._longest:
-                self._is_worth_it, self._skips = False, SKIPPED
+                self._is_worth_it, self._skips = False, self._next_skips
+                self._next_skips = min(2 * self._next_skips, MOST_SKIPPED)
             self._hold = min(2 * self._hold, self._longest)
         if not self._is_worth_it:
             self.end()
             return False
-        if not self.holds and now - self._last >= SHARE * (self._hold - SHORTEST_HOLD):
+        longer = SHARE * (self._hold - SHORTEST_HOLD)
+        if not self.holds and now - self._last >= min(longer, LATEST):
             self.holds, self._since = True, now
         return True
 

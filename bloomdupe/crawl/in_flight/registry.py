@@ -83,6 +83,8 @@ class InFlightRegistry:
         """Called with each request that has ended, complete or not."""
         self.volatile = 0
         """Number of volatile requests."""
+        self.with_parts: set[InFlightRequest] = set()
+        """Roots that wait for their parts."""
         self.start_items: set[InFlightRequest] = set()
         """Items of ``start()`` that are in their pipelines."""
         self._in_flight: dict[int, InFlightRequest] = {}
@@ -143,6 +145,7 @@ class InFlightRegistry:
         in_flight.request, entry.attachment = request, in_flight
         if root is not None:
             root.parts += 1
+            self.with_parts.add(root)
             if alone:
                 in_flight.page = root
         in_flight.outcome.then.append(partial(self.engine.mark_acked, keys))
@@ -188,6 +191,7 @@ class InFlightRegistry:
             root.parts -= 1
             if root.parts:
                 return
+            self.with_parts.discard(root)
             page = root.page
             is_volatile = root.is_volatile
             if root.broken or (is_volatile and page and page.is_left):
@@ -260,6 +264,7 @@ class InFlightRegistry:
             in_flight.broken, in_flight.parts = True, 0
             in_flight.entry.active = False
         self.start_items.clear()
+        self.with_parts.clear()
         self._since.clear()
         self.volatile = 0
         for in_flight in handed_out:

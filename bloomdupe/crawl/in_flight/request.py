@@ -126,6 +126,11 @@ class InFlightRequest:
         return self.page is not None and self.entry.payload is not None
 
     @property
+    def is_part(self) -> bool:
+        """Whether its page is not done before it, because it cannot be stored."""
+        return self.root is not self or (self.page is not None and not self.is_volatile)
+
+    @property
     def is_left(self) -> bool:
         """Of a root: whether it has ended, and is not done."""
         return self.broken and not self.parts
