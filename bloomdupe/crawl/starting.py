@@ -81,7 +81,8 @@ class Starting:
         """Whether this process goes through the outputs; it may change."""
         self.ended = False
         """Whether ``start()`` has yielded all its outputs, as far as is known."""
-        self._watching = False
+        self._watching = True
+        """Whether outputs come, or will: the first ones when the crawl has opened."""
         self._is_stale = False
         """Whether the outputs so far were dropped with all that is in memory."""
         self._request: Request | None = None

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 from page_model import BareSession, Engine, judged
@@ -278,3 +279,12 @@ def test_a_page_that_is_left_drops_the_requests_that_wait_for_it(
     assert written(engine) == 1
     assert engine.registry.volatile == 0
     assert engine.frontier.unacked == 1
+
+
+def test_a_start_that_has_not_begun_is_not_begun_twice(engine: Engine) -> None:
+    """As when a worker becomes the leader while its crawl is being opened."""
+    begun: list[object] = []
+    access: Any = engine.session.access
+    access.go_through = begun.append
+    engine.starting.restart()
+    assert not begun
