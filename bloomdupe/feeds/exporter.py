@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from itemadapter import ItemAdapter
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
-from bloomdupe.errors import BloomDupeError, FeedError, StoreError
+from bloomdupe.errors import (
+    BloomDupeError,
+    FeedError,
+    StoreError,
+    UnserializableError,
+)
 from bloomdupe.feeds.appended_feed import AppendedFeed
 from bloomdupe.feeds.delivery import deliver
 from bloomdupe.feeds.feed import WaitingFeed
@@ -22,7 +28,7 @@ from bloomdupe.feeds.journal import ITEM, packed, unpacked
 from bloomdupe.inside_scrapy.engine import mark_failed
 from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess, add_extension
 from bloomdupe.printable import logger_of
-from bloomdupe.requests.values import pack_texts
+from bloomdupe.requests.values import pack_item
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
@@ -173,8 +179,8 @@ class FeedExporter(FeedExporterAccess):
     ) -> tuple[list[Line], list[tuple[Feed, Exception]]]:
         """Return the lines of an item for these feeds, and the errors of exporters.
 
-        All feeds that wait have it once. Raises
-        :class:`~bloomdupe.errors.UnserializableError` if it cannot be kept for them.
+        All feeds that wait have it once, if it can be kept for them; a value in it that
+        cannot becomes a text.
         """
         lines: list[Line] = []
         failed: list[tuple[Feed, Exception]] = []
@@ -182,7 +188,11 @@ class FeedExporter(FeedExporterAccess):
         data = b""
         for feed in feeds:
             if isinstance(feed, WaitingFeed):
-                data = data or pack_texts(item)
+                try:
+                    data = data or _kept(item)
+                except ValueError as error:
+                    failed.append((feed, error))
+                    continue
                 feed.try_exporter(data)
                 waiting.append(feed.number)
             elif isinstance(feed, AppendedFeed):
@@ -336,6 +346,13 @@ MOST_BYTES = 1 << 20
 """Bytes of a line of the output, unless an item is larger."""
 MOST_ITEMS = 1_000
 """Items of a line: a script of Redis takes no more than some thousand arguments."""
+
+
+def _kept(item: object) -> bytes:
+    """Return an item as the journal has it."""
+    if not ItemAdapter.is_item(item):
+        raise UnserializableError(f"{type(item)} is no class of an item")
+    return pack_item(item)
 
 
 def output_of(lines: Iterable[Line]) -> list[list[bytes]]:

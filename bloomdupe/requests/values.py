@@ -22,6 +22,7 @@ import math
 import re
 import uuid
 import zoneinfo
+from contextlib import suppress
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -95,16 +96,25 @@ def place_of(value: object, levels: int = 5) -> str:
     return ""
 
 
+_PLAIN: tuple[Any, ...] = (dict, list, tuple, set, frozenset, int, float, bytes)
+"""Types that a value of a derived type becomes if it could not be stored."""
+
+
 class Writer:
     """Writes values, of ``most`` bytes each.
 
     A part to which a value refers twice is written twice, and counts twice. With
-    ``texts`` every text becomes a plain string, as exporters write it.
+    ``texts`` every text becomes a plain string, as exporters write it. With ``plain``
+    a value that could not be stored becomes a plain one, or a text, as exporters of XML
+    and CSV write it.
     """
 
-    def __init__(self, most: float = math.inf, *, texts: bool = False) -> None:
+    def __init__(
+        self, most: float = math.inf, *, texts: bool = False, plain: bool = False
+    ) -> None:
         self._most = self._left = most
         self._texts = texts
+        self._plain = plain
         self._level = 0
         self._packers: list[Callable[[object], bytes]] = []
         """Of values, of the contents of extensions in them, of those in these."""
@@ -169,7 +179,7 @@ class Writer:
 
     def _extended(self, value: Any) -> Any:
         """Return what stands for a value of a type that msgpack does not know."""
-        kind = type(value)
+        kind, level = type(value), self._level
         name = global_object_name(kind)
         is_text = self._texts and issubclass(kind, str) and not issubclass(kind, Enum)
         try:
@@ -188,6 +198,11 @@ class Writer:
         except (RefusedError, TooLargeError):
             raise
         except Exception as error:  # of the value's own code
+            if self._plain:
+                self._level = level
+                plain = next((one for one in _PLAIN if isinstance(value, one)), str)
+                with suppress(Exception):
+                    return plain(value)
             raise RefusedError(f"a value of type {name} ({error})") from error
         self._level -= 1
         return msgpack.ExtType(code, content)
@@ -195,6 +210,7 @@ class Writer:
 
 pack = Writer().pack
 pack_texts = Writer(texts=True).pack
+pack_item = Writer(texts=True, plain=True).pack
 pack_for_request = Writer(MOST_BYTES).pack
 
 

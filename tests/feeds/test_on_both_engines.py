@@ -7,6 +7,7 @@ import gzip
 import json
 import lzma
 import re
+from collections import Counter
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -225,11 +226,12 @@ def test_a_delivery_is_kept_while_its_exporter_fails_for_an_item(
     assert read(crawl.folder / "items.sums") == ITEMS
 
 
-def test_an_item_that_cannot_be_stored_stops_the_crawl(crawl: Crawl) -> None:
-    crawl.settings |= {
-        "FEEDS": {"items.sums": {"format": "sums"}},
-        "FEED_EXPORTERS": {"sums": "spiders.feeds.Sums"},
-    }
-    run = crawl.run(Unstorable, status=1)
-    assert "plain values, dataclasses and items can be stored" in run.log
-    assert not (crawl.folder / "items.sums").exists()
+def test_a_value_that_cannot_be_stored_is_a_text_or_its_item_is_lacking(
+    crawl: Crawl,
+) -> None:
+    crawl.settings["FEEDS"] = {"items.json": {"format": "json"}}
+    run = crawl.run(Unstorable)
+    crawl.collect()
+    assert "it has a value of type bytearray" in run.log
+    found = json.loads((crawl.folder / "items.json").read_text("utf-8"))
+    assert Counter(item["x"] for item in found) == {"a/b": 21, "dict_keys([])": 21}

@@ -109,7 +109,7 @@ class Unstorable(Shop):
     name = "unstorable"
 
     def item(self, path: str, number: int) -> Any:
-        return {"x": object()}
+        return {"x": (Path("a", "b"), bytearray(b"c"), {}.keys())[number]}
 
 
 class Empty(Shop):
