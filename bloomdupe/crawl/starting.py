@@ -15,7 +15,7 @@ from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.slot_queue import NOWHERE, Entry
 from bloomdupe.inside_scrapy.processing import CURRENT
 from bloomdupe.requests.callbacks import name_of_method
-from bloomdupe.requests.values import pack_texts
+from bloomdupe.requests.values import pack
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -158,7 +158,7 @@ class Starting:
     def _key_of(self, item: object) -> bytes:
         """Return the key of an item: its digest and its number among equal ones."""
         try:
-            content = pack_texts(item)
+            content = pack(item)
         except UnserializableError:
             content = global_object_name(type(item)).encode()
         return self._counted(b"item", mmh3_x64_128_digest(content))[0]

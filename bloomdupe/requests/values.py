@@ -97,23 +97,18 @@ def place_of(value: object, levels: int = 5) -> str:
 
 
 _PLAIN: tuple[Any, ...] = (dict, list, tuple, set, frozenset, int, float, bytes)
-"""Types that a value of a derived type becomes if it could not be stored."""
+"""Types that a value of a derived type becomes if it could not be stored; else str."""
 
 
 class Writer:
     """Writes values, of ``most`` bytes each.
 
     A part to which a value refers twice is written twice, and counts twice. With
-    ``texts`` every text becomes a plain string, as exporters write it. With ``plain``
-    a value that could not be stored becomes a plain one, or a text, as exporters of XML
-    and CSV write it.
+    ``plain``, what could not be stored becomes a plain value or a text, as in XML.
     """
 
-    def __init__(
-        self, most: float = math.inf, *, texts: bool = False, plain: bool = False
-    ) -> None:
+    def __init__(self, most: float = math.inf, *, plain: bool = False) -> None:
         self._most = self._left = most
-        self._texts = texts
         self._plain = plain
         self._level = 0
         self._packers: list[Callable[[object], bytes]] = []
@@ -181,7 +176,7 @@ class Writer:
         """Return what stands for a value of a type that msgpack does not know."""
         kind, level = type(value), self._level
         name = global_object_name(kind)
-        is_text = self._texts and issubclass(kind, str) and not issubclass(kind, Enum)
+        is_text = self._plain and issubclass(kind, str) and not issubclass(kind, Enum)
         try:
             if is_text or name == _TEXT_OF_LXML:
                 return str(value)
@@ -200,17 +195,16 @@ class Writer:
         except Exception as error:  # of the value's own code
             if self._plain:
                 self._level = level
-                plain = next((one for one in _PLAIN if isinstance(value, one)), str)
+                plain = (one for one in _PLAIN if isinstance(value, one))
                 with suppress(Exception):
-                    return plain(value)
+                    return next(plain, str)(value)
             raise RefusedError(f"a value of type {name} ({error})") from error
         self._level -= 1
         return msgpack.ExtType(code, content)
 
 
 pack = Writer().pack
-pack_texts = Writer(texts=True).pack
-pack_item = Writer(texts=True, plain=True).pack
+pack_item = Writer(plain=True).pack
 pack_for_request = Writer(MOST_BYTES).pack
 
 

@@ -30,7 +30,7 @@ from bloomdupe.errors import UnserializableError
 from bloomdupe.requests import serializer
 from bloomdupe.requests.layout import changed, url_of
 from bloomdupe.requests.serializer import Serializer
-from bloomdupe.requests.values import Writer, pack, pack_texts, unpack
+from bloomdupe.requests.values import Writer, pack, pack_item, unpack
 
 
 class Example(CrawlSpider):
@@ -204,7 +204,7 @@ def test_times_come_back_with_zone_and_fold(value: Any) -> None:
     restored = unpack(pack(value))
     assert repr(restored) == repr(value)
     assert restored.utcoffset() == value.utcoffset()
-    assert unpack(pack_texts([value])) == [value]
+    assert unpack(pack_item([value])) == [value]
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_texts_of_lxml_become_plain_strings() -> None:
 
 def test_all_texts_of_an_item_become_plain_strings() -> None:
     value = {"a": (Text("x"), {Text("y")})}
-    restored = unpack(pack_texts(value))
+    restored = unpack(pack_item(value))
     assert restored == value
     first, (second,) = restored["a"]
     assert (type(first), type(second)) == (str, str)

@@ -20,7 +20,7 @@ from bloomdupe.feeds.appended_feed import AppendedFeed
 from bloomdupe.feeds.journal import Journal
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.moving import collecting
-from bloomdupe.requests.values import pack_texts
+from bloomdupe.requests.values import pack_item
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
 from bloomdupe.store.redis.crawl_reader import NOBODY, Counts
@@ -155,7 +155,7 @@ class Crawl:
 
 def packed(item: object, *numbers: int) -> bytes:
     """Return an item as a worker puts it out for these feeds."""
-    return journal.packed(numbers, pack_texts(item))
+    return journal.packed(numbers, pack_item(item))
 
 
 def entry(*items: bytes) -> list[bytes]:
