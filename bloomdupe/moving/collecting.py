@@ -15,7 +15,6 @@ from bloomdupe.errors import (
     StoreError,
     StoreMismatchError,
     StoreUnreachableError,
-    UnserializableError,
 )
 from bloomdupe.feeds.feed import waits
 from bloomdupe.feeds.feed_format import local_path
@@ -367,7 +366,7 @@ class Collecting:
                     raise ValueError("it has no feed")
                 feeds, item = [self._feeds.taken[n] for n in numbers], unpack(packed)
                 lines, failed = self._feeds.lines_of(item, feeds)
-            except (UnserializableError, ValueError) as error:
+            except ValueError as error:
                 raise StoreMismatchError(
                     f"{self._output.shown}: an item of the output up to entry"
                     f" {position} cannot be read here: {error}. Run this in the folder"

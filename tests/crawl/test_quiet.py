@@ -24,6 +24,15 @@ class Callbacks(Quiet):
     def __init__(self) -> None:
         super().__init__(lambda: self.busy, lambda: self.remembers)
 
+    def skipped(self) -> int:
+        """Count the checkpoints that do not wait after the next hold in vain."""
+        while self.waited(SHORTEST_HOLD):
+            pass
+        count = 0
+        while not self.waits():
+            count += 1
+        return count
+
     def waited(self, seconds: float) -> bool:
         """Whether the checkpoint waits after so many more seconds."""
         self.now += seconds
@@ -59,10 +68,14 @@ def test_after_the_longest_hold_in_vain_some_do_not_wait(callbacks: Callbacks) -
         ticks += 1
     passed = ticks * SHORTEST_HOLD / 10
     assert LATEST + LONGEST_HOLD < passed < LATEST + 2 * LONGEST_HOLD
-    for skipped in (SKIPPED, 2 * SKIPPED):
-        assert not any(callbacks.waits() for _ in range(skipped))
-        while callbacks.waited(SHORTEST_HOLD):
-            pass
+    assert not any(callbacks.waits() for _ in range(SKIPPED))
+    assert callbacks.waits()
+    assert [callbacks.skipped() for _ in range(2)] == [2 * SKIPPED, 4 * SKIPPED]
+
+
+def test_a_short_hold_is_tried_as_often_as_ever(callbacks: Callbacks) -> None:
+    callbacks._longest = SHORTEST_HOLD
+    assert [callbacks.skipped() for _ in range(3)] == [SKIPPED] * 3
 
 
 def test_a_checkpoint_that_cannot_wait_lets_callbacks_go_on(

@@ -27,9 +27,9 @@ SHORTEST_HOLD, LONGEST_HOLD = 0.1, 5.0
 SHARE, LATEST = 5, 10.0
 """A longer hold comes after so many times its length without a checkpoint, or after so
 many seconds."""
-SKIPPED, MOST_SKIPPED = 20, 1_000
-"""Checkpoints that do not wait after the longest hold was in vain; each time it is in
-vain again, there are twice as many."""
+SKIPPED = 20
+"""Checkpoints that do not wait after the longest hold was in vain. Each time it is in
+vain again, there are twice as many, up to so many for each 0.1 seconds of it."""
 
 
 class Committing:
@@ -200,8 +200,8 @@ class Quiet:
         """Whether the checkpoint that is due has to wait; asked until it has not."""
         now = monotonic()
         if not self._busy():
-            took = now - self._since if self.holds else self._hold / 4
-            self._hold = min(max(SHORTEST_HOLD, 2 * took), self._longest)
+            enough = 2 * (now - self._since) if self.holds else self._hold / 2
+            self._hold = min(max(SHORTEST_HOLD, enough), self._longest)
             self._next_skips = SKIPPED
             self.end()
             return False
@@ -212,7 +212,8 @@ class Quiet:
             self.holds = False
             if self._hold >= self._longest:
                 self._is_worth_it, self._skips = False, self._next_skips
-                self._next_skips = min(2 * self._next_skips, MOST_SKIPPED)
+                most = round(SKIPPED * self._longest / SHORTEST_HOLD)
+                self._next_skips = min(2 * self._next_skips, most)
             self._hold = min(2 * self._hold, self._longest)
         if not self._is_worth_it:
             self.end()
