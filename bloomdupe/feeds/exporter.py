@@ -162,7 +162,7 @@ class FeedExporter(FeedExporterAccess):
     def take(self, item: object) -> tuple[list[Line], list[Exception]]:
         """Return the lines of an item for the feeds, and errors of their filters, too.
 
-        Raises as :meth:`lines_of` does; the item must not be lost then.
+        The item must not be lost if this raises.
         """
         feeds, errors = [], list[Exception]()
         for feed in self.taken:

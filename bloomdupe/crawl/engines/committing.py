@@ -163,14 +163,15 @@ class Quiet:
 
     The memory of the spider belongs to no page. In the midst of a callback it has half
     of the callback's changes; after a kill the page would run again, and
-    drop its items because ``self.seen`` knows them. So the checkpoint waits until no
-    callback has begun that is not through, with its pipelines and the requests that its
-    page waits for. Those that have not begun are held for a moment; if that is in vain,
-    the checkpoint waits on, and later they are held twice as long. At last it comes
-    anyway.
+    drop its items because ``self.seen`` knows them. So the checkpoint waits until each
+    page that has begun is done: its callback, its pipelines, and the requests in memory
+    that it waits for. Callbacks that have not begun are held for a moment. If that is
+    in vain, the checkpoint waits on, and callbacks are held again later, for twice as
+    long. In the end it comes anyway.
 
-    ``busy`` tells whether any has begun; ``matters`` whether the spider remembers
-    anything at all. They are held for ``longest`` seconds at most.
+    ``busy`` tells whether a page has begun that is not done; ``matters`` whether the
+    spider remembers anything at all. Callbacks are held for ``longest`` seconds at
+    most.
     """
 
     def __init__(
