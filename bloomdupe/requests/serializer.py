@@ -10,7 +10,7 @@ already.
 from __future__ import annotations
 
 import inspect
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -73,7 +73,7 @@ class Serializer:
     def load(self, payload: bytes) -> Request:
         """Return the request; raises :class:`UnserializableError` with the reason."""
         try:
-            return self._request(fields_of(payload, restore))
+            return self._request(fields_of(payload, partial(restore, [])))
         except Exception as error:  # of the data, or what is named in it
             raise UnserializableError(str(error) or type(error).__name__) from error
 

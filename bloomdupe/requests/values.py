@@ -8,6 +8,9 @@ its parts in msgpack.
 Equal values have equal bytes in each process, so a digest of the bytes distinguishes
 values: sets are sorted, and dictionaries keep their order.
 
+A list, dict or object to which a value refers twice is written once, so that it is one
+object again when it comes back: a change is seen in both places.
+
 A value of a class that derives from a builtin type is refused, because it would come
 back as a plain value. Strings of lxml, which know their place in a tree, become plain
 strings: that tree is gone.
@@ -68,7 +71,7 @@ class TooLargeError(UnserializableError):
 
     def __init__(self) -> None:
         super().__init__(
-            f"it has more than {MOST_BYTES >> 20} MB when each part is written as often"
+            f"it has more than {MOST_BYTES >> 20} MB when each part is counted as often"
             " as it is referred to"
         )
 
@@ -100,11 +103,18 @@ _PLAIN: tuple[Any, ...] = (dict, list, tuple, set, frozenset, int, float, bytes)
 """Types that a value of a derived type becomes if it could not be stored; else str."""
 
 
+class _Twice:
+    """Stands for a part to which a value refers twice."""
+
+    def __init__(self, one: object) -> None:
+        self.one = one
+
+
 class Writer:
     """Writes values, of ``most`` bytes each.
 
-    A part to which a value refers twice is written twice, and counts twice. With
-    ``plain``, what could not be stored becomes a plain value or a text, as in XML.
+    A part to which a value refers twice counts twice. With ``plain``, it is written
+    twice, too, and what could not be stored becomes a plain value or a text, as in XML.
     """
 
     def __init__(self, most: float = math.inf, *, plain: bool = False) -> None:
@@ -113,6 +123,13 @@ class Writer:
         self._level = 0
         self._packers: list[Callable[[object], bytes]] = []
         """Of values, of the contents of extensions in them, of those in these."""
+        self._met: dict[int, object] = {}
+        """Lists, dicts and objects of the value, and what passes as such, by id."""
+        self._twice: set[int] = set()
+        """Those to which it refers twice."""
+        self._numbers: dict[int, int | None] = {}
+        """The same while it is written again, each with its number once written."""
+        self._written = 0
 
     def pack(self, value: object, nested: list[Any] | None = None) -> bytes:
         """Return a value as bytes.
@@ -122,15 +139,29 @@ class Writer:
         spider has. Raises :class:`UnserializableError`, with the type of the part that
         cannot be stored.
         """
-        self._left, self._level = self._most, 0
-        packed = self._packed(value, [value] if nested is None else nested)
+        nested = [value] if nested is None else nested
+        try:
+            packed = self._begin(value, nested)
+            if self._twice and not self._plain:
+                self._numbers, self._written = dict.fromkeys(self._twice), 0
+                packed = self._begin(value, nested)
+        finally:
+            if self._met:
+                self._met, self._twice, self._numbers = {}, set(), {}
         if len(packed) > self._most:
             raise TooLargeError
         return packed
 
+    def _begin(self, value: object, nested: list[Any]) -> bytes:
+        self._left, self._level = self._most, 0
+        return self._packed(value, nested)
+
     def _packed(self, value: object, nested: list[Any]) -> bytes:
         self._measure(nested)
-        if self._level == len(self._packers):
+        return self._bytes_of(self._marked(value) if self._numbers else value)
+
+    def _bytes_of(self, value: object) -> bytes:
+        while self._level >= len(self._packers):
             packer = msgpack.Packer(
                 default=self._extended,
                 strict_types=True,
@@ -158,6 +189,9 @@ class Writer:
                     parts += container
                 elif kind is list:
                     parts += container
+                else:
+                    continue
+                self._meet(container)
             kinds = {*map(type, parts)}
             if depth:
                 texts = parts
@@ -172,8 +206,42 @@ class Writer:
         if self._left < 0:
             raise TooLargeError
 
+    def _meet(self, one: object) -> None:
+        if id(one) in self._met:
+            self._twice.add(id(one))
+        self._met[id(one)] = one
+
+    def _marked(self, value: object) -> object:
+        """Return a value with marks in the place of what is referred to twice."""
+        if id(value) in self._numbers:
+            return _Twice(value)
+        return self._with_marks(value)
+
+    def _with_marks(self, value: object) -> object:
+        if type(value) is dict:
+            return {key: self._marked(part) for key, part in value.items()}
+        if type(value) is list:
+            return [*map(self._marked, value)]
+        return value
+
     def _extended(self, value: Any) -> Any:
         """Return what stands for a value of a type that msgpack does not know."""
+        if type(value) is not _Twice:
+            return self._taken_apart(value)
+        one = value.one
+        number = self._numbers[id(one)]
+        if number is not None:
+            return msgpack.ExtType(AGAIN, msgpack.packb([number]))
+        self._level += 1
+        is_plain = type(one) in _CONTAINERS
+        part = self._with_marks(one) if is_plain else self._taken_apart(one)
+        content = self._bytes_of([part])
+        self._level -= 1
+        self._numbers[id(one)] = self._written
+        self._written += 1
+        return msgpack.ExtType(TWICE, content)
+
+    def _taken_apart(self, value: Any) -> Any:
         kind, level = type(value), self._level
         name = global_object_name(kind)
         is_text = self._plain and issubclass(kind, str) and not issubclass(kind, Enum)
@@ -183,8 +251,13 @@ class Writer:
             self._level += 1
             self._spend(EXTENSION)
             code, parts_of = _KINDS.get(kind, (OBJECT, take_apart))
+            if code in _CHANGEABLE and not issubclass(kind, Enum):
+                self._meet(value)
             if kind in _SETS:
+                # They are sorted, so no reference may lead into them, or out of them.
+                numbers, self._numbers = self._numbers, {}
                 parts = sorted(self._packed(part, [part]) for part in value)
+                self._numbers = numbers
                 head: bytes = msgpack.Packer().pack_array_header(len(parts))
                 content = b"".join([head, *parts])
             else:
@@ -233,6 +306,9 @@ _FACTORIES = (None, int, float, str, list, set, dict, tuple)
 _NUMBERS: dict[Any, int] = {one: number for number, one in enumerate(_FACTORIES)}
 
 OBJECT = 10
+TWICE, AGAIN = 18, 19
+"""Of a part that is referred to again; of the number of such a part."""
+_CHANGEABLE = frozenset({2, OBJECT, 11, 12, 13, 17})
 _SETS = frozenset({set, frozenset})
 _KINDS: dict[type, tuple[int, Callable[[Any], Iterable[object]]]] = {
     tuple: (1, iter),
@@ -266,12 +342,22 @@ _MAKE: dict[int, Callable[..., object]] = {
 }
 
 
-def restore(code: int, data: bytes, level: int = 1) -> object:
-    """Return the value of an extension."""
+def restore(known: list[object], code: int, data: bytes, level: int = 1) -> object:
+    """Return the value of an extension.
+
+    ``known`` are those parts of the whole that are referred to again.
+    """
     if level > MOST_LEVELS:
         raise ValueError(f"it is nested more than {MOST_LEVELS} levels deep")
-    parts = unpacked(data, partial(restore, level=level + 1))
+    parts = unpacked(data, partial(restore, known, level=level + 1))
+    if code == AGAIN:
+        return known[parts[0]]
+    if code == TWICE:
+        known += parts
+        return parts[0]
     return _MAKE[code](*parts)
 
 
-unpack = partial(unpacked, ext_hook=restore)
+def unpack(data: bytes) -> Any:
+    """Return what was packed; raises :class:`UnserializableError`."""
+    return unpacked(data, partial(restore, []))

@@ -314,6 +314,24 @@ def test_values_that_share_values_are_refused_before_they_are_written(
     assert SAFE.dump_or_none(few) is None
 
 
+def test_what_a_request_carries_twice_is_one_object_again() -> None:
+    """A set is sorted as bytes, so what is in it is written anew."""
+    offer, pair = {"price": [1]}, Pair([], 1)
+    item = {"offers": ({"a": 1}, offer), "own": deque([pair]), "all": {pair[:0]}}
+    meta = {"item": item, "prices": offer["price"], "pairs": [pair, pair.one]}
+    given = Request("http://a.example/", meta=meta, cb_kwargs={"offer": offer})
+    request = back(given)
+    assert (request.meta, request.cb_kwargs) == (given.meta, given.cb_kwargs)
+    found, prices = request.meta["item"]["offers"][1], request.meta["prices"]
+    assert found is request.cb_kwargs["offer"]
+    assert found["price"] is prices
+    assert found is not offer
+    (own,), (listed, inner) = request.meta["item"]["own"], request.meta["pairs"]
+    assert own is listed
+    assert own.one is inner
+    assert SAFE.dump(request) == SAFE.dump(given)
+
+
 NO_TIME = msgpack.ExtType(14, msgpack.packb(["now", 7, 0]))
 
 
@@ -335,6 +353,7 @@ NO_TIME = msgpack.ExtType(14, msgpack.packb(["now", 7, 0]))
         ({"url": ""}, "no URL"),
         ({"url": 7}, "no URL"),
         ({"meta": 7}, "."),
+        ({"meta": {"v": msgpack.ExtType(19, b"\x91\7")}}, "out of range"),
         ({"meta": {"v": NO_TIME}}, "interpreted as an integer"),
         (b"\x90", "no request"),
         (b"\x81\xa1a\xa1b", "no request"),
