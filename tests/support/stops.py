@@ -19,7 +19,6 @@ import errno
 import json
 import os
 import signal
-import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
 
-PATIENCE = 20.0
-"""Seconds that a moment waits for a checkpoint, if none comes."""
+TURNS = 2
+"""Checkpoints of a moment: what a page has just put out is through its pipelines."""
 
 _write = os.write
 _kill = os.kill
@@ -68,8 +67,6 @@ class Points:
     """Counts the points of this process, and acts when the chosen one is reached."""
 
     def __init__(self, stop: Stop, events: str | None) -> None:
-        self.commits = 0
-        """Checkpoints on disk that have become durable."""
         self.stop = stop
         self._passed = 0
         self._first = 0 if stop.since is None else None
@@ -201,18 +198,14 @@ async def moment(
 
 
 async def durable(spider: Spider) -> None:
-    """Wait until a checkpoint, or Redis, holds all that has happened so far."""
-    for _ in range(2):
-        await _next_checkpoint(spider)
+    """Let a checkpoint, or Redis, hold all that has happened so far.
 
-
-async def _next_checkpoint(spider: Spider) -> None:
-    before = _points.commits
-    deadline = time.monotonic() + PATIENCE
-    # Without a change there is no checkpoint.
-    spider.state["moment"] = before, time.monotonic()  # type: ignore[attr-defined]
-    while _points.commits == before and time.monotonic() < deadline:
+    It does not wait for pages that are not done, as one that comes by itself may.
+    """
+    engine: Any = spider.crawler.engine
+    for _ in range(TURNS):
         await pause(0.01)
+        engine._slot.scheduler._session.engine.committing.write()
 
 
 async def pause(seconds: float) -> None:
