@@ -75,8 +75,7 @@ class JobOnDisk(Job):
             )
         if PLACEHOLDER in self.named and not directory.exists():
             raise self.missing
-        inside, names = directory / "bloomdupe", (files.DATA, files.MARKER)
-        is_store = any((directory / name).exists() for name in names)
+        inside, is_store = directory / "bloomdupe", files.holds_store(directory)
         if inside.is_dir() or not (is_store or directory.name == "bloomdupe"):
             return inside
         return directory

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DATA = "data.mdb"
 OWNER = "owner.lock"
 LMDB_LOCK = "lock.mdb"
-MARKER = "store.json"
+MARK = "clean.json"
 RULES = "rules.json"
 
 LOCK_BYTES = 8192
@@ -64,6 +64,11 @@ class Owner(NamedTuple):
             process, *beats = text.split()
             return cls(int(process), float(beats[0]) if beats else None)
         return cls(0, None)
+
+
+def holds_store(path: Path) -> bool:
+    """Whether a directory is itself a store of ours, even if its data is lost."""
+    return any(os.path.lexists(path / name) for name in (DATA, MARK))
 
 
 def identify(path: Path) -> os.stat_result:
@@ -247,20 +252,6 @@ def make_lock_file(path: Path) -> None:
         reserve(fd, LOCK_BYTES)
     finally:
         os.close(fd)
-
-
-# The marker
-
-
-def read_marker(path: Path) -> dict[str, Any] | None:
-    """Return the header in the marker, which detects a loss; None without a marker."""
-    try:
-        return read_json(path / MARKER)
-    except ValueError as error:
-        raise StoreDamagedError(
-            f"{path / MARKER} is damaged: {error}; if `bloomdupe verify {path}` finds"
-            " nothing else, delete it: it is written anew"
-        ) from error
 
 
 # Small files

@@ -6,6 +6,7 @@ the contents of the store after each checkpoint, as the process knew them that m
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from collections.abc import Callable, Iterable
@@ -172,13 +173,10 @@ def _damaged(
                 pass
             powerless = rng.random() < 0.5
             if powerless:  # the machine was started since, so the mark is void
-                (path / "clean.json").unlink()
+                (path / files.MARK).unlink()
             elif number % 2:  # as if the next commit had been interrupted, long ago
-                mark = open_data.read_mark(path)
-                opened = open_data.OpenData(path)
-                opened.begin_marking(mark.transaction)
-                opened.mark(mark.transaction, committing=1)
-                opened.close()
+                mark = json.loads((path / files.MARK).read_text("ascii"))
+                (path / files.MARK).write_text(json.dumps(mark | {"committing": 1}))
             until_later(path / files.DATA)
             data = bytearray((path / files.DATA).read_bytes())
             before = bytes(data)

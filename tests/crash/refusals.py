@@ -20,7 +20,6 @@ from trial import OK, Fault, Outcome, lost, silently_wrong
 from bloomdupe import BloomFilter
 from bloomdupe.errors import BloomDupeError
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.store import files
 from bloomdupe.store.format import META, TABLES, meta_records
 from bloomdupe.store.lmdb import open_data
 from bloomdupe.store.lmdb.environment import write_parts
@@ -33,8 +32,8 @@ IDENTITY = {"spider": "here"}
 NOBODY = 65534
 HELP = (
     "the last backup", "name another place", "move it away", "delete it", "ask for",
-    "delete store.json", "use the version that wrote it", "permissions",
-    "run as that user", "move the store away",
+    "use the version that wrote it", "permissions", "run as that user",
+    "move the store away",
 )  # fmt: skip
 """The remedies that an error may name."""
 
@@ -152,8 +151,8 @@ REFUSED: dict[str, Change] = {
     "truncated by a page": lambda store: cut(store, lambda size: size - 4096),
     "truncated within a page": lambda store: cut(store, lambda size: size - 100),
     "deleted": lambda store: without(store, "data.mdb"),
-    "deleted but for the marker": lambda store: without(
-        store, "data.mdb", "lock.mdb", "owner.lock", "clean.json"
+    "deleted but for the mark": lambda store: without(
+        store, "data.mdb", "lock.mdb", "owner.lock"
     ),
     "replaced by another store": lambda store: of_another(store, "data.mdb"),
     "replaced by a younger self": younger_self,
@@ -175,10 +174,8 @@ REFUSED: dict[str, Change] = {
     ),
     "no header": lambda store: header(store, magic="something else"),
     "other spider": lambda store: anew(store, lambda path: make(path, "there")),
-    "marker of another": lambda store: of_another(store, "store.json"),
-    "marker garbage": lambda store: (store / "store.json").write_bytes(b"\xff\x00{"),
-    "marker empty": lambda store: (store / "store.json").write_bytes(b""),
-    "marker FIFO": lambda store: instead(store / "store.json", os.mkfifo),
+    "mark of another": lambda store: of_another(store, "clean.json"),
+    "mark FIFO": lambda store: instead(store / "clean.json", os.mkfifo),
     "place is a file": lambda store: anew(store, lambda path: path.write_text("mine")),
     "directory with other files": lambda store: anew(store, folder_of_others),
     "lock is a directory": lambda store: instead(store / "lock.mdb", Path.mkdir),
@@ -191,8 +188,10 @@ REFUSED: dict[str, Change] = {
     "unreadable": unreadable,
 }
 HARMLESS: dict[str, Change] = {
-    "marker deleted": lambda store: without(store, "store.json"),
-    "mark garbage": lambda store: (store / "clean.json").write_bytes(
+    "mark deleted": lambda store: without(store, "clean.json"),
+    "mark empty": lambda store: (store / "clean.json").write_bytes(b""),
+    "mark garbage": lambda store: (store / "clean.json").write_bytes(b"\xff\x00{"),
+    "mark of other values": lambda store: (store / "clean.json").write_bytes(
         b'{"device": "?", "transaction": []}'
     ),
     "locks deleted": lambda store: without(
@@ -215,12 +214,11 @@ class Refusals(Fault):
         return [_tried(folder, name) for name in (*REFUSED, *HARMLESS)]
 
     def control(self, folder: Path) -> list[Outcome]:
-        """Without a look at the marker and the mark."""
+        """Without a look at the mark."""
 
         def careless(path: Path) -> Outcome:
             marked = open_data.Marked(trusted=True, transaction=0)
             open_data.read_mark = lambda path: marked
-            files.read_marker = lambda path: None
             return _opened(path, refuse=True)
 
         names = ("replaced by another store", "replaced by a younger self")

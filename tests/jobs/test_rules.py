@@ -113,7 +113,7 @@ def make_bad(store: Path, text: str) -> None:
     if text == FIFO:
         os.mkfifo(new)
     elif text == LINK:
-        new.symlink_to("store.json")
+        new.symlink_to("data.mdb")
     elif text == FOLDER:
         place.unlink(missing_ok=True)
         place.mkdir()

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bloomdupe import BloomFilter
-from bloomdupe.errors import StoreDamagedError, StoreError
+from bloomdupe.errors import StoreDamagedError
 from bloomdupe.store.format import HISTORY
-from bloomdupe.store.lmdb import check as module
 from bloomdupe.store.lmdb import open_data
-from bloomdupe.store.lmdb.check import check
+from bloomdupe.store.lmdb.checked_reading import examine
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def test_pages_in_use_that_are_listed_as_free_are_found(data: Path) -> None:
     first = node(content, free, 0) + 16 + 8  # behind node, key and length of the list
     content[first : first + 8] = content[head(content) + 128 : head(content) + 136]
     data.write_bytes(content)
-    assert any("freeDB" in problem for problem in check(data).problems)
+    assert any("freeDB" in problem for problem in examine(data).problems)
 
 
 def test_a_branch_that_leads_to_a_wrong_page_is_found(data: Path) -> None:
@@ -71,7 +70,7 @@ def test_a_branch_that_leads_to_a_wrong_page_is_found(data: Path) -> None:
     assert content[branch + 10] == 1
     content[node(content, branch, 1) + 8] += 1  # the first byte of the second key
     data.write_bytes(content)
-    assert check(data).problems == ["exact: keys lead to other records"]
+    assert examine(data).problems == ["exact: keys lead to other records"]
 
 
 def test_a_table_with_flags_is_found(data: Path) -> None:
@@ -79,7 +78,7 @@ def test_a_table_with_flags_is_found(data: Path) -> None:
     content = bytearray(data.read_bytes())
     content[root_of_exact(content) + 4] |= 4  # duplicate keys
     data.write_bytes(content)
-    assert "exact: its root is damaged" in check(data).problems
+    assert "exact: its root is damaged" in examine(data).problems
 
 
 @pytest.mark.parametrize("flag", [1, 4])
@@ -87,39 +86,7 @@ def test_a_head_with_flags_is_found(data: Path, flag: int) -> None:
     content = bytearray(data.read_bytes())
     content[head(content) + 44] |= flag
     data.write_bytes(content)
-    assert "of the file is damaged" in check(data).problems[0]
-
-
-def test_a_signal_is_damage(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (data.parent / "clean.json").unlink()
-    monkeypatch.setattr(
-        module, "_CHILD", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
-    )
-    with pytest.raises(StoreDamagedError, match=r"by SIGSEGV.*the last backup"):
-        BloomFilter.open(data.parent)
-
-
-@pytest.mark.parametrize(
-    "end", ["raise MemoryError", "import os, signal; os.kill(os.getpid(), 9)", ""]
-)
-def test_a_reader_that_ends_otherwise_is_no_damage(
-    data: Path, monkeypatch: pytest.MonkeyPatch, end: str
-) -> None:
-    (data.parent / "clean.json").unlink()
-    monkeypatch.setattr(module, "_CHILD", end)
-    with pytest.raises(StoreError, match=r"cannot check .* exit status") as refused:
-        BloomFilter.open(data.parent)
-    assert not isinstance(refused.value, StoreDamagedError)
-
-
-@pytest.mark.parametrize("entry", ["", "."])
-def test_the_modules_of_the_folder_are_not_run(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
-) -> None:
-    (tmp_path / "json.py").write_text("raise SystemExit(3)")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(entry)
-    assert check(data).problems == []
+    assert "of the file is damaged" in examine(data).problems[0]
 
 
 def test_missing_records_are_noticed_where_the_mark_fits(

@@ -9,7 +9,6 @@ import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.forks import forked
@@ -19,7 +18,7 @@ from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreError, StoreFullError, StoreIOError
 from bloomdupe.store import files, platform
 from bloomdupe.store.files import check_file_system
-from bloomdupe.store.lmdb import check as check_module
+from bloomdupe.store.lmdb.checked_reading import examine
 from bloomdupe.store.lmdb.open_data import read_mark
 from bloomdupe.store.system_errors import reason_of
 
@@ -36,12 +35,11 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Return the data files that are checked from now on."""
     checked: list[Path] = []
 
-    def check(data: Path, *arguments: object) -> object:
+    def noted(data: Path, why: str = "") -> object:
         checked.append(data)
-        return real(data, *arguments)
+        return examine(data, why)
 
-    real: Any = check_module.check
-    monkeypatch.setattr(check_module, "check", check)
+    monkeypatch.setattr("bloomdupe.store.lmdb.check.examine", noted)
     return checked
 
 

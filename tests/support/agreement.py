@@ -21,7 +21,7 @@ def disagreements(data: Path) -> list[str]:
     """
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(shutil.copy(data, folder))
-        report = checked_reading.examine(copy, lambda _: None)
+        report = checked_reading.examine(copy)
         if report.problems:
             return report.problems
         with open_environment(copy.parent, readonly=True, lock=False) as env:

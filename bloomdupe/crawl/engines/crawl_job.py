@@ -23,7 +23,7 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.slot_queue import QueueOrder
 from bloomdupe.printable import logger_of, near
 from bloomdupe.settings import JobSettings
-from bloomdupe.store.files import open_regular, owner_of
+from bloomdupe.store.files import holds_store, open_regular, owner_of
 from bloomdupe.store.lmdb.lmdb_store import Directory
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _when_free(directory: Path, opened: Callable[[], BloomFilter]) -> BloomFilte
 def _refuse_misplaced(directory: Path) -> None:
     """Refuse a JOBDIR that is itself a store: another job would begin inside it."""
     jobdir = directory.parent
-    if Directory(jobdir).is_marked():
+    if holds_store(jobdir):
         raise StoreError(
             f"JOBDIR: {jobdir} is itself a store, and the store of a job is"
             f" {directory}: move all files of {jobdir} into {directory}, or name"

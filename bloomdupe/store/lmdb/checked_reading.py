@@ -1,21 +1,20 @@
-"""Checked reading: a data file that may be damaged is read in a process of its own.
+"""Checked reading: how a data file that may be damaged is read.
 
-:mod:`bloomdupe.store.lmdb.check` starts it. Damage may end it by a signal.
+LMDB trusts its file: a damaged file gives wrong answers, or ends the process by a
+signal that no ``except`` catches. So LMDB's own verifier follows every page first, as
+plain bytes.
 """
 
 from __future__ import annotations
 
 import json
-import sys
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 import lmdb
 import lmdb.verify
 
-from bloomdupe.errors import StoreError
 from bloomdupe.store.files import open_regular
 from bloomdupe.store.format import (
     CHECKSUM_BYTES,
@@ -28,9 +27,12 @@ from bloomdupe.store.format import (
     total_of,
 )
 from bloomdupe.store.lmdb.environment import open_environment, portions
+from bloomdupe.store.progress import reported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Generator, Iterator
+    from pathlib import Path
+
 MAX_PROBLEMS = 100
 PORTION_BYTES = 1 << 20
 """Bytes of records that are read at once."""
@@ -60,45 +62,31 @@ class CheckReport:
         self.problems = [*self.problems, *what][:MAX_PROBLEMS]
 
 
-def main(data: str) -> None:
-    """Print numbers of bytes while they are read, then what was found, as JSON."""
-    try:
-        found = asdict(examine(Path(data), _tell))
-    except (StoreError, OSError) as error:
-        found = {
-            "failure": getattr(error, "strerror", None) or str(error),
-            "errno": getattr(error, "errno", None),
-        }
-    _tell(found)
+def examine(data: Path, why: str = "") -> CheckReport:
+    """Read a data file, and check structure, sums and ledger.
 
-
-def _tell(found: object) -> None:
-    sys.stdout.write(json.dumps(found) + "\n")
-    sys.stdout.flush()
-
-
-def examine(data: Path, progress: Callable[[int], None]) -> CheckReport:
-    """Follow every page with LMDB's own verifier; then read every record through LMDB.
-
-    ``progress`` is told the bytes that were read.
+    Raises :class:`OSError` if it cannot be read. The log says ``why``, after the name
+    of the file. For the time it takes see tests/benchmarks/README.md.
     """
     report = CheckReport()
+    task, size = f"Checking {data}{why}", data.stat().st_size
     try:
-        # It reads the file as plain bytes.
         report.problem(*lmdb.verify.verify(str(data)))  # type: ignore[no-untyped-call]
         if not report.problems:
             with (
                 open_environment(data.parent, readonly=True, lock=False) as env,
                 env.begin() as txn,
             ):
-                _read_heads(data, report)
-                _Reading(env, txn, report, progress).read()
+                report.problem(*_damaged_heads(data))
+                sizes = _Reading(env, txn, report).read()
+                for _ in reported(sizes, task, size / 1e6, "MB", lambda one: one / 1e6):
+                    pass
     except (lmdb.verify.VerifyError, lmdb.Error) as error:
         report.problem(f"LMDB cannot read it: {error}")
     return report
 
 
-def _read_heads(data: Path, report: CheckReport) -> None:
+def _damaged_heads(data: Path) -> Iterator[str]:
     """Check the flags in the heads of the file, which the verifier does not."""
     page_size = 0
     with open(open_regular(data), "rb") as file:
@@ -106,19 +94,18 @@ def _read_heads(data: Path, report: CheckReport) -> None:
             file.seek(number * page_size)
             page_size, *flags = _head.unpack(file.read(_head.size))
             if flags != [_INTEGER_KEYS, 0, 0]:
-                report.problem(f"head {number} of the file is damaged")
+                yield f"head {number} of the file is damaged"
 
 
 @dataclass
 class _Reading:
-    """A pass over all records."""
+    """A pass over all records; its methods yield bytes when they are read."""
 
     env: lmdb.Environment
     txn: lmdb.Transaction
     report: CheckReport
-    progress: Callable[[int], None]
 
-    def read(self) -> None:
+    def read(self) -> Iterator[int]:
         """Read all tables and compare them with the ledger."""
         txn, report = self.txn, self.report
         report.transaction = txn.id()
@@ -129,7 +116,7 @@ class _Reading:
             report.problem(f"the table {table.decode(errors='replace')} {words}")
         if META not in names:
             return
-        totals = {META: self._read_table(META, None)}
+        totals = {META: (yield from self._read_table(META, None))}
         ledger = report.records.get(LEDGER)
         if ledger is None:
             report.problem("the ledger is missing")
@@ -138,7 +125,7 @@ class _Reading:
             name = table.decode()
             records, sums = ledger["totals"].get(name, [0, 0])
             if table in names and table not in totals:
-                totals[table] = self._read_table(table, records)
+                totals[table] = yield from self._read_table(table, records)
             found, found_sums = totals.get(table, (0, 0))
             report.counts[name] = found
             if found != records:
@@ -153,7 +140,9 @@ class _Reading:
                 f" was {txn.id():,}"
             )
 
-    def _read_table(self, table: bytes, expected: int | None) -> tuple[int, int]:
+    def _read_table(
+        self, table: bytes, expected: int | None
+    ) -> Generator[int, None, tuple[int, int]]:
         """Read a table; no more than one record above what was ``expected``.
 
         Each record must also be found under its key, because a crawl looks for it so.
@@ -186,5 +175,5 @@ class _Reading:
                             total_sums -= sum_of(value)
                 if expected is not None and total > expected:
                     break
-                self.progress(size)
+                yield size
         return total, total_sums

@@ -11,7 +11,7 @@ import lmdb
 from bloomdupe.errors import StoreError, StoreIOError
 from bloomdupe.store import files
 from bloomdupe.store.format import FORMAT, MAGIC, META, TABLES, meta_records
-from bloomdupe.store.lmdb.check import check_data, check_format, check_marker
+from bloomdupe.store.lmdb.check import check_data, check_format
 from bloomdupe.store.lmdb.environment import (
     LmdbSnapshot,
     open_environment,
@@ -45,8 +45,6 @@ class LmdbStore(Store):
           lock.mdb          LMDB's own
           owner.lock        flock(2) held by the process that writes; its pid, and
                             the last heartbeat of a crawl
-          store.json        the record ``store`` of data.mdb: distinguishes a store that
-                            has lost its data from a place without a store
           clean.json        state of data.mdb after the last transaction, and
                             whether the next commit has begun
           rules.json        rules of the user, which other processes replace, see
@@ -86,12 +84,9 @@ class LmdbStore(Store):
             with self.snapshot() as snapshot:
                 self.header = check_format(path, snapshot.record("store"))
                 self._ledger = snapshot.ledger()
-            check_marker(path, self.header)
             if not readonly:
-                if not (path / files.MARKER).exists():
-                    files.write_json(path / files.MARKER, self.header)
                 self._env.reader_check()
-                self._data.begin_marking(self._ledger["transaction"])
+                self._data.begin_marking(self.header, self._ledger["transaction"])
             self._opened = undo.pop_all()
 
     def close(self) -> None:
@@ -221,7 +216,6 @@ class LmdbStore(Store):
                             cursor.putmulti(records, append=True)
                 with copy.begin(write=True) as txn:
                     write_parts(txn, tables, (), totals)
-            files.write_json(building / files.MARKER, self.header)
             with contextlib.suppress(FileNotFoundError):
                 fd = files.open_regular(self.path / files.RULES)
                 with open(fd, "rb") as file:
@@ -252,11 +246,10 @@ class Directory:
                     f"{path} is not a directory, so it cannot be a bloomdupe store;"
                     " move it away or name another place"
                 )
-            names = {place.name for place in path.iterdir()}
-            if not names.isdisjoint((files.DATA, files.MARKER)):
+            if files.holds_store(path):
                 files.identify(path)
                 return True
-            if names:
+            if any(path.iterdir()):
                 raise StoreError(
                     f"{path} holds other files but no {files.DATA}: it is not a"
                     " bloomdupe store; move it away or name another place"
@@ -302,12 +295,6 @@ class Directory:
         with explained(f"cannot look at {self.path}", self.path):
             return free_bytes(self.path), f"disk free at {existing(self.path)}"
 
-    def is_marked(self) -> bool:
-        """Whether it is itself a store of ours, even if its data is lost."""
-        with explained(f"cannot look for a store at {self.path}", self.path):
-            marker = files.read_marker(self.path)
-        return marker is not None and marker.get("magic") == MAGIC
-
 
 def _build(building: Path, records: dict[str, dict[str, Any]]) -> None:
     """Fill a new environment, close it, and mark it as sound."""
@@ -319,7 +306,6 @@ def _build(building: Path, records: dict[str, dict[str, Any]]) -> None:
     ):
         tables = {name: env.open_db(name, txn) for name in TABLES}
         ledger = write_parts(txn, tables, [Part(changes={META: everything})], {})
-    files.write_json(building / files.MARKER, header)
     data = OpenData(building)
-    data.begin_marking(ledger["transaction"])
+    data.begin_marking(header, ledger["transaction"])
     data.close()

@@ -10,19 +10,18 @@ import json
 import os
 from contextlib import suppress
 from time import time_ns
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.errors import StoreError, StoreIOError
 from bloomdupe.store import files
 from bloomdupe.store.files import Descriptor
-from bloomdupe.store.format import last_backup
+from bloomdupe.store.format import META, checksum, last_backup, meta_records
 from bloomdupe.store.platform import boot_id
 from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-MARK = "clean.json"
 MARK_BYTES = 400
 COMMIT_NANOSECONDS = 5 * 10**9
 """A change of the data file within this time of the beginning of an interrupted commit
@@ -50,6 +49,8 @@ class CleanMark(NamedTuple):
     modified: int
     changed: int
     boot: str
+    store: str
+    """See :func:`name_of`."""
     transaction: int
     committing: int
     """Unix time in nanoseconds at which the next commit began; 0: it has not begun."""
@@ -64,15 +65,23 @@ class Marked(NamedTuple):
     transaction: int
     """The transaction in the mark; 0 if there is no mark, or the file was replaced: a
     copy numbers its transactions anew."""
+    store: str = ""
+    """The name of the store in the mark; empty if there is no mark."""
+
+
+def name_of(header: dict[str, Any]) -> str:
+    """Return a name that only the store with this record ``store`` has."""
+    (value,) = meta_records({"store": header}).values()
+    return checksum(META, b"store", value).hex()
 
 
 def read_mark(path: Path) -> Marked:
     """Compare the data file with its mark."""
     found = (path / files.DATA).lstat()
     try:
-        mark = CleanMark(**(files.read_json(path / MARK) or {}))
+        mark = CleanMark(**(files.read_json(path / files.MARK) or {}))
         same = (mark.device, mark.inode) == (found.st_dev, found.st_ino)
-        now = _state_of(found, mark.transaction, mark.committing)
+        now = _state_of(found, mark.store, mark.transaction, mark.committing)
         interrupted = (
             same
             and mark.boot == now.boot
@@ -82,15 +91,15 @@ def read_mark(path: Path) -> Marked:
             and now.changed <= mark.committing + COMMIT_NANOSECONDS
         )
         transaction = int(mark.transaction) if same else 0
-        return Marked(mark == now or interrupted, transaction)
+        return Marked(mark == now or interrupted, transaction, str(mark.store))
     except (ValueError, TypeError):  # there is none, or something else
         return Marked(trusted=False, transaction=0)
 
 
-def _state_of(found: os.stat_result, *commits: int) -> CleanMark:
+def _state_of(found: os.stat_result, store: str, *commits: int) -> CleanMark:
     times = found.st_mtime_ns, found.st_ctime_ns
     return CleanMark(
-        found.st_dev, found.st_ino, found.st_size, *times, boot_id(), *commits
+        found.st_dev, found.st_ino, found.st_size, *times, boot_id(), store, *commits
     )
 
 
@@ -105,12 +114,14 @@ class OpenData:
         self._path = path
         self._found = files.identify(path)
         self._file: Descriptor | None = None
+        self._store = ""
 
-    def begin_marking(self, transaction: int) -> None:
-        """Mark the file as sound, now and after each transaction."""
+    def begin_marking(self, header: dict[str, Any], transaction: int) -> None:
+        """Mark the file of a store as sound, now and after each transaction."""
+        self._store = name_of(header)
         with suppress(OSError):
             flags = os.O_RDWR | os.O_CREAT
-            self._file = Descriptor(files.open_regular(self._path / MARK, flags))
+            self._file = Descriptor(files.open_regular(self._path / files.MARK, flags))
             self._file.truncate(MARK_BYTES)
         self.mark(transaction)
 
@@ -131,7 +142,7 @@ class OpenData:
     def mark(self, transaction: int, committing: int = 0) -> None:
         """Mark the file as sound, as it was found, if this store is the owner's."""
         if self._file is not None:
-            mark = _state_of(self._found, transaction, committing)
+            mark = _state_of(self._found, self._store, transaction, committing)
             text = json.dumps(mark._asdict()).ljust(MARK_BYTES)
             with suppress(OSError):
                 os.pwrite(self._file.fileno(), text.encode(), 0)
