@@ -33,7 +33,7 @@ NEEDED = _names({
     "scrapy.core.engine.ExecutionEngine": (
         "_handle_downloader_output _process_start_next _slot _start "
         "close_spider_async crawl download_async downloader needs_backout "
-        "open_spider_async running scraper spider start_async"
+        "open_spider_async running scraper signals spider start_async"
     ),
     "scrapy.core.engine._Slot": "nextcall",
     "scrapy.core.spidermw.SpiderMiddlewareManager": "process_start",
@@ -50,6 +50,7 @@ NEEDED = _names({
     "scrapy.utils.defer": "aiter_errback iter_errback",
     "scrapy.middleware.MiddlewareManager": "middlewares",
     "scrapy.signalmanager.SignalManager": "sender",
+    "scrapy.signals": "scheduler_empty",
     "scrapy.extensions.feedexport.FeedExporter": "_get_file _start_new_batch feeds",
     "scrapy.extensions.feedexport.FeedSlot": (
         "exporter exporters feed_options filter finish_exporting format itemcount "

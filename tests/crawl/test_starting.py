@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from spiders.starting import Ended, InTurn, LateItems, Stamped
+from spiders.starting import Ended, Fed, InTurn, LateItems, Stamped
 from support.crawl import FEEDS, Crawl
 from support.engines import on_both_engines
 from support.full_filter import take_everything_for_seen
@@ -48,6 +48,12 @@ def test_before_its_end_start_may_change_the_order(crawl: Crawl) -> None:
     crawl.killed(InTurn, stop="here one")
     crawl.run(InTurn, TURNED=True)
     assert items(crawl) == [("a", 1), ("a", 2)]
+
+
+def test_a_lazy_start_waits_until_nothing_is_pending(crawl: Crawl) -> None:
+    """Scrapy tells so whenever it gets no request, and here requests are delayed."""
+    crawl.run(Fed)
+    assert [one for one in items(crawl) if len(one[0]) == 3] == [("abc", 0), ("cba", 0)]
 
 
 # Keys of pages that must not be lost

@@ -45,6 +45,21 @@ class Ended(Stamped):
         yield {"page": response.url[-1], "n": 0}
 
 
+class Fed(Base):
+    """Yields two more each time that nothing is pending, as lazy spiders do."""
+
+    name = "fed"
+    custom_settings = {"DOWNLOAD_DELAY": 0.1}
+
+    async def start(self) -> Any:
+        for names in ("abc", "cba"):
+            for name in names:
+                yield self.request(name)
+            await self.crawler.signals.wait_for(signals.scheduler_empty)
+            scheduler = self.crawler.engine._slot.scheduler  # type: ignore[union-attr]
+            yield {"page": names, "n": len(scheduler)}
+
+
 class InTurn(Base):
     """Killed between the two; the second run has another order."""
 

@@ -99,6 +99,7 @@ class Session:
     def _watch(self) -> None:
         self.processing.attach()
         self.access.watch_start(self.engine.starting.watch)
+        self.access.watch_emptiness(lambda: not self.engine.frontier.pending)
         connect = self.crawler.signals.connect
         connect(self._left_downloader, signals.request_left_downloader)
         connect(self._reached_downloader, signals.request_reached_downloader)
