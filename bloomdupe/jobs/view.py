@@ -132,10 +132,11 @@ class View:
 
     @property
     def endings(self) -> list[tuple[Ran, str]]:
-        """The runs, and how each ended, or that it is running."""
-        last = self.runs[-1:] if self.state.has_crawl else []
+        """The runs, and how each ended, or the state of the one that has not."""
+        last, state = self.runs[-1:], self.state
+        now = state.name if state.has_crawl else KILLED
         return [
-            (one, one.how if one.how != OPEN else RUNNING if [one] == last else KILLED)
+            (one, one.how if one.how != OPEN else now if [one] == last else KILLED)
             for one in self.runs
         ]
 
@@ -167,27 +168,33 @@ class View:
 
     @property
     def present(self) -> list[Point]:
-        """The points, and how the job stands now, if a crawl has it.
+        """The points, and how the job stands now, or stood at its last checkpoint.
 
-        Without a heartbeat, it stands as at its last checkpoint. While nothing
+        Without a heartbeat, or after a kill, it is the last checkpoint. While nothing
         changes, such as during a backoff, no checkpoint is written, and so there are no
         new points.
         """
         last, state = self.last, self.state
-        if last is None or not state.has_crawl:
+        if last is None or not (state.has_crawl or state.name == KILLED):
             return self.points
-        at = self.life.written_at if state.name == SILENT else state.read_at
-        if at <= last.time:
+        since = state.read_at - last.time
+        if state.name in (SILENT, KILLED):
+            since = self.totals.seconds - last.seconds
+        if since <= 0:
             return self.points
         now = last._replace(
-            time=at,
-            seconds=last.seconds + at - last.time,
+            time=last.time + since,
+            seconds=last.seconds + since,
             pages=self.pages,
+            items=self.totals.items,
+            duplicates=self.totals.duplicates,
             pending=self.pending - self.delayed,
             in_flight=0,
+            slots=len(self.slots),
+            failed=len(self.failed.requests),
             delayed=self.delayed,
             backing_off=len(self.unavailable),
-            slowest=max(0.0, last.slowest - (at - last.time)),
+            slowest=max(0.0, last.slowest - since),
         )
         return [*self.points, now]
 

@@ -12,25 +12,25 @@ from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from bloomdupe.crawl.progress.pace import DAY, rates, size
+from bloomdupe.crawl.progress.pace import DAY, rates
 from bloomdupe.jobs.view import KILLED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from bloomdupe.jobs.view import View
 
     Place = tuple[float, float]
     """Seconds that the crawl was running, and a value."""
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 430, 210, 46, 10, 22, 36
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 350, 190, 36, 8, 22, 36
 """The picture, and its margins."""
 PARTS = 240
 """Points of a line, at most: the page stays small."""
 LEAST_STEP = 5.0
-"""Seconds from one rate to the next, at least."""
+"""Seconds from one rate to the next, at least, and of a job that has charts."""
 MOST_MARKS = 60
-"""Runs with marks at their beginnings and ends, the latest runs."""
+"""Runs with marks at their ends, the latest runs."""
 TICKS = 4
 """Parts of an axis of time."""
 RATE = "rate"
@@ -63,31 +63,22 @@ def _short(number: float) -> str:
     return f"{number:g}"
 
 
-CHARTS: tuple[tuple[str, str, Callable[[float], str], Sequence[Drawn]], ...] = (
+CHARTS: tuple[tuple[str, str, Sequence[Drawn]], ...] = (
+    ("Rate", "Pages a minute.", [Drawn(RATE)]),
+    ("Pending", "Pending requests that are not delayed.", [Drawn("pending")]),
     (
-        "Rate",
-        "Pages a minute. In all charts: bands, a host backed off; dotted lines, a run"
-        " began; dashed lines, a run was killed.",
-        _short,
-        [Drawn(RATE)],
-    ),
-    ("Pending", "Pending requests that are not delayed.", _short, [Drawn("pending")]),
-    (
-        "Hosts over time",
+        "Hosts",
         "Hosts with requests that are pending or in flight.",
-        _short,
         [Drawn("slots", name="active"), Drawn("backing_off", "second", "backing off")],
     ),
     (
         "Failed",
         "Failed requests that were not retried since.",
-        _short,
         [Drawn("failed", "bad")],
     ),
     (
         "Links",
         "New URLs, and links whose URL was seen before.",
-        _short,
         [
             Drawn("duplicates", "second", "duplicates skipped"),
             Drawn("seen", name="new"),
@@ -96,23 +87,23 @@ CHARTS: tuple[tuple[str, str, Callable[[float], str], Sequence[Drawn]], ...] = (
     (
         "Memory and disk",
         "Bytes; on Redis the process is that of the leader.",
-        size,
         [
             Drawn("memory", name="memory of the process"),
             Drawn("disk", "second", "store on the disk"),
         ],
     ),
 )
-"""Titles, notes, how values are shown, and lines; the most important first."""
+"""Titles, notes, and lines; the most important first."""
 
 
 def charts(view: View) -> Iterator[Chart]:
-    """Yield the charts of a job over time."""
-    if len(view.present) < 2:
+    """Yield the charts of a job over time; none if it was running for a moment only."""
+    points = view.present
+    if not points or points[-1].seconds - points[0].seconds < LEAST_STEP:
         return
     drawing = _Drawing(view)
-    for title, note, shown, lines in CHARTS:
-        yield Chart(title, note, drawing.of(lines, shown))
+    for title, note, lines in CHARTS:
+        yield Chart(title, note, drawing.of(lines))
 
 
 class _Drawing:
@@ -122,11 +113,10 @@ class _Drawing:
         self._points = points = view.present
         self._runs = [[*some] for _, some in groupby(points, attrgetter("run"))]
         self._begin = points[0].seconds
-        # Of runs with one point each, all points are at the same second.
-        self._length = max(1.0, points[-1].seconds - self._begin)
+        self._length = points[-1].seconds - self._begin
         self._frame = "".join([self._bands(), *self._marks(view), *self._times()])
 
-    def of(self, lines: Sequence[Drawn], shown: Callable[[float], str]) -> str:
+    def of(self, lines: Sequence[Drawn]) -> str:
         """Return the picture of lines."""
         drawn = [(line, self._pieces(line.figure)) for line in lines]
         values = (value for _, pieces in drawn for some in pieces for _, value in some)
@@ -135,7 +125,7 @@ class _Drawing:
         for tick in ticks:
             y = _y(tick, ticks[-1])
             inner += _path(f"M{LEFT} {y}H{WIDTH - RIGHT}", "stroke:var(--faint)")
-            inner += _text(LEFT - 5, y + 4, shown(tick), "text-anchor:end")
+            inner += _text(LEFT - 5, y + 4, _short(tick), "text-anchor:end")
         for number, (line, pieces) in enumerate(drawn):
             colour = f"var(--{line.colour})"
             inner += _text(LEFT + 130 * number, 12, line.name, f"fill:{colour}")
@@ -154,7 +144,7 @@ class _Drawing:
         """Return the pieces of a line; a kill that undoes some of it leaves a gap."""
         if figure == RATE:
             running = [point._replace(time=point.seconds) for point in self._points]
-            parts = max(1, min(PARTS, int(self._length / LEAST_STEP)))
+            parts = min(PARTS, int(self._length / LEAST_STEP))
             step = self._length / parts
             found = enumerate(rates(running, self._begin, parts))
             return [
@@ -182,13 +172,13 @@ class _Drawing:
         return _path(bands, "fill:var(--second);opacity:.18")
 
     def _marks(self, view: View) -> Iterator[str]:
-        """Mark where a run began, and where one was killed."""
+        """Mark where a run has ended, in another way if it was killed."""
         endings = {one.number: how for one, how in view.endings}
         for some in self._runs[-MOST_MARKS:]:
-            if some is not self._runs[0]:
-                yield self._mark(some[0].seconds, "stroke:var(--good)", "2 3")
             if endings.get(some[0].run) == KILLED:
                 yield self._mark(some[-1].seconds, "stroke:var(--bad)", "6 4")
+            elif some is not self._runs[-1]:
+                yield self._mark(some[-1].seconds, "stroke:var(--good)", "2 3")
 
     def _mark(self, seconds: float, stroke: str, dashes: str) -> str:
         path = f"M{self._x(seconds)} {TOP}V{HEIGHT - BOTTOM}"
@@ -205,7 +195,7 @@ class _Drawing:
             date = time.strftime("%b %d", moment)
             clock = "%H:%M:%S" if self._length < 10 * 60 else "%H:%M"
             anchor = "text-anchor:" + ("end" if number == TICKS else "middle")
-            x, y = self._x(seconds), HEIGHT - BOTTOM + 14
+            x, y = self._x(seconds), HEIGHT - BOTTOM + 16
             if not days:
                 yield _text(x, y, time.strftime(clock, moment), anchor)
                 y += 13

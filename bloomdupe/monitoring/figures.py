@@ -47,8 +47,7 @@ def figures(view: View) -> Iterator[Figure]:
     runs = view.state.name == RUNNING
     pages = []
     if view.rate is not None and runs:
-        kind = GOOD if view.rate >= 0.5 else WARN
-        pages.append(Said(f"{view.rate:,.0f} a minute", kind))
+        pages.append(Said(f"{view.rate:,.0f} a minute", remedy_of(view).kind))
     yield Figure("pages", Said(f"{view.pages:,}"), pages)
     yield Figure("items", Said(f"{view.totals.items:,}"))
     pending = Said(f"{view.pending:,}")
@@ -84,23 +83,28 @@ def figures(view: View) -> Iterator[Figure]:
 
 
 def _of_pending(view: View, *, runs: bool) -> Iterator[Said]:
-    if paused := view.slots.keys() & {*view.rules.paused}:
-        yield Said(f"{len(paused):,} paused", WARN)
-    if view.all_unavailable:
-        yield Said("all backing off", WARN)
-    elif runs and view.points:
+    if runs and view.points and not view.all_unavailable:
         left = view.to_go
         if left is None:
             yield Said("no end in sight", WARN)
         else:
             yield Said(f"{duration(left)} to go", GOOD)
-        if view.unavailable:
-            yield Said(f"{len(view.unavailable):,} backing off", WARN)
+    yield from (Said(text, WARN) for text in unavailable(view))
     if view.slots:
-        yield Said(plural(len(view.slots), "slot"))
+        yield Said(plural(len(view.slots), "host"))
     if view.delayed:
         yield Said(f"{view.delayed:,} delayed")
     yield Said(f"{view.taken_in:,} ever added")
+
+
+def unavailable(view: View) -> Iterator[str]:
+    """Yield how many slots with pending requests are paused, and how many back off."""
+    paused = view.slots.keys() & {*view.rules.paused}
+    backing_off = view.unavailable - paused
+    for slots, what in ((paused, "paused"), (backing_off, "backing off")):
+        if slots:
+            number = "all" if len(slots) == len(view.slots) else f"{len(slots):,}"
+            yield f"{number} {what}"
 
 
 def _on_redis(view: View, workers: dict[str, Any]) -> Iterator[Figure]:
@@ -120,39 +124,37 @@ def _on_redis(view: View, workers: dict[str, Any]) -> Iterator[Figure]:
 
 GOES_ON = "Run the same command again: it goes on."
 STATES = {
-    states.RUNNING: (GOOD, ""),
-    states.FINISHED: (GOOD, ""),
-    states.STOPPED: (WARN, GOES_ON),
-    states.KILLED: (BAD, GOES_ON),
-    states.SILENT: (
-        BAD,
+    states.FINISHED: Said("", GOOD),
+    states.STOPPED: Said(GOES_ON, WARN),
+    states.KILLED: Said(GOES_ON, BAD),
+    states.SILENT: Said(
         "A callback, a pipeline or an extension does not return. Nothing is lost if you"
         f" kill the process. {GOES_ON}",
+        BAD,
     ),
-    states.NOT_BEGUN: ("", "It begins with the first run."),
+    states.NOT_BEGUN: Said("It begins with the first run."),
 }
-"""Kinds of states, and remedies; others are neither good nor bad, and need none."""
+"""Remedies for states, and their kinds; others are neither good nor bad."""
 NO_WORKER = (
     "No worker is alive: the last hang, or were killed. Nothing is lost if you kill"
     " them. Start workers again: they go on."
 )
 
 
-def kind_of(view: View) -> str:
-    """Return the kind of the state of a job; nothing if it is neither good nor bad."""
-    kind, _ = STATES.get(view.state.name, ("", ""))
-    return WARN if view.all_unavailable and kind == GOOD else kind
+def remedy_of(view: View) -> Said:
+    """Return the remedy for the state of a job, empty if it needs none, and its kind.
 
-
-def remedy_of(view: View) -> str:
-    """Return the remedy for the state of a job; empty if it needs none."""
-    failed = view.failed
-    if view.life.workers is not None and view.state.name == states.SILENT:
-        return NO_WORKER
-    none_succeeded = 0 < len(failed.requests) >= view.pages
-    if view.state.name == states.FINISHED and none_succeeded:
-        if not failed.option:
-            return "No page was there: look at the start URLs."
-        return f"Mend the cause, then run the crawl with -s {failed.option}."
-    _, remedy = STATES.get(view.state.name, ("", ""))
-    return remedy
+    The kind is that of the state.
+    """
+    name, failed = view.state.name, view.failed
+    if name == RUNNING:
+        stands_still = view.rate is not None and view.rate < 0.5
+        return Said("", WARN if stands_still or view.all_unavailable else GOOD)
+    if name == states.SILENT and view.life.workers is not None:
+        return Said(NO_WORKER, BAD)
+    pages_that_failed = sum(one.status is not None for one in failed.requests)
+    if name == FINISHED and failed.requests and view.pages <= pages_that_failed:
+        mend = f"Mend the cause, then run the crawl with -s {failed.option}."
+        gone = "Every page is gone: look at the start URLs."
+        return Said(mend if failed.option else gone, BAD)
+    return STATES.get(name, Said(""))

@@ -6,6 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from bloomdupe._version import __version__
+from bloomdupe.monitoring.figures import Said
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
@@ -32,19 +33,21 @@ code { overflow-wrap: anywhere; }
 .verdict.good { border-color: var(--good); } .verdict.bad { border-color: var(--bad); }
 .verdict.warn { border-color: var(--second); }
 .tiles { display: grid; gap: .7rem; margin-top: 1rem;
-  grid-template-columns: repeat(auto-fill, minmax(8.8rem, 1fr)); }
+  grid-template-columns: repeat(auto-fill, minmax(12.5rem, 1fr)); }
 .tiles div, figure { border-radius: .5rem; padding: .6rem .9rem;
   background: var(--card); }
 .tiles div { color: var(--soft); font-size: .87rem; }
 .tiles b { display: block; color: var(--ink); font-size: 1.25rem;
   font-variant-numeric: tabular-nums; white-space: nowrap; }
-.tiles i { font-style: normal; } .tiles .bad b, i.bad { color: var(--bad); }
+i { font-style: normal; } i.bad { color: var(--bad); }
 i.warn { color: var(--second); } i.good { color: var(--good); }
-.charts { display: grid; gap: 1rem; margin-top: 2rem;
+.charts { display: grid; gap: 1rem; margin-top: 1rem;
   grid-template-columns: repeat(auto-fill, minmax(min(21rem, 100%), 1fr)); }
-figure { margin: 0; } figure svg { display: block; width: 100%; height: auto; }
+figure { margin: 0; display: flex; flex-direction: column; gap: .6rem;
+  justify-content: space-between; }
+figure svg { display: block; width: 100%; height: auto; }
 svg path { fill: none; } svg text { font-size: 10px; fill: var(--soft); }
-figcaption { min-height: 3.9rem; } figcaption b { font-size: 1.02rem; }
+figcaption b { font-size: 1.02rem; }
 .rows { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; width: 100%; }
 summary { margin: 2rem 0 0; font-size: 1.15rem; cursor: pointer; }
@@ -53,14 +56,12 @@ td, th { padding: .25rem 1.1rem .25rem 0; text-align: left; vertical-align: top;
 th { color: var(--soft); font-weight: 500; }
 .number { text-align: right; font-variant-numeric: tabular-nums;
   white-space: nowrap; }
-td.bad { color: var(--bad); } td.slow { color: var(--second); }
 td.host { overflow-wrap: anywhere; min-width: 9rem; }
 td.url, td.reason { overflow-wrap: anywhere; min-width: 15rem; }
 td.time { white-space: nowrap; }
 @media (max-width: 40rem) {
   body { padding: 1rem; } td.time { white-space: normal; }
-  figcaption { min-height: 0; }
-  .tiles { grid-template-columns: repeat(auto-fill, minmax(6.6rem, 1fr)); }
+  .tiles { grid-template-columns: repeat(auto-fill, minmax(9rem, 1fr)); }
   .tiles div { padding: .45rem .6rem; } .tiles b { font-size: 1.1rem; }
   tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--faint); }
   tr:first-child, td:empty { display: none; }
@@ -76,7 +77,7 @@ NOTHING = "-"
 CLASSES = {
     "host": "host", "reason": "reason", "for example": "url", "": "slow",
     "last": "time", "begun": "time", "ended, or last seen": "time",
-    "failed": "number bad", "how": "how", "status": "status",
+    "how": "how", "status": "status",
 }  # fmt: skip
 """Of the cells under these heads; under all others there are numbers."""
 
@@ -110,7 +111,12 @@ def figure(chart: Chart) -> str:
     )
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def said(one: Said) -> str:
+    """Return a text in the colour of its kind."""
+    return f'<i class="{one.kind}">{text(one.text)}</i>' if one.kind else text(one.text)
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str | Said]]) -> Iterator[str]:
     """Yield a table of texts, of which each row is a card on a narrow screen."""
     yield '<div class="rows"><table>'
     yield f"<tr>{''.join(f'<th{_class(one)}>{text(one)}</th>' for one in heads)}</tr>"
@@ -119,9 +125,9 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield "</table></div>"
 
 
-def _cell(head: str, value: str) -> str:
-    kind = ' class="number"' if value == NOTHING else _class(head)
-    return f'<td{kind} data-head="{text(head)}">{text(value)}</td>'
+def _cell(head: str, value: str | Said) -> str:
+    shown = said(Said(value) if isinstance(value, str) else value)
+    return f'<td{_class(head)} data-head="{text(head)}">{shown}</td>'
 
 
 def _class(head: str) -> str:

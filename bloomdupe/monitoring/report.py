@@ -10,8 +10,15 @@ from bloomdupe.crawl.state.failures import PAGE_CAME
 from bloomdupe.jobs import view as states
 from bloomdupe.jobs.view import MOST_SLOTS, first_of, slot_name
 from bloomdupe.monitoring.charts import charts
-from bloomdupe.monitoring.figures import figures, kind_of, remedy_of
-from bloomdupe.monitoring.page import NOTHING, figure, page, table, text
+from bloomdupe.monitoring.figures import (
+    BAD,
+    WARN,
+    Said,
+    figures,
+    remedy_of,
+    unavailable,
+)
+from bloomdupe.monitoring.page import NOTHING, figure, page, said, table, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,18 +32,23 @@ MOST = 3
 """Texts beside a figure."""
 FIRST_CHARTS = 3
 """Charts to see at once; the others are folded."""
-NO_CHARTS = '<p class="note">There are no charts over time yet.</p>'
+NO_CHARTS = "There are no charts before the crawl has run for some seconds."
+MARKS = (
+    "Bands: a host backed off. Dotted lines: a run ended. Dashed lines: it was killed."
+)
+MORE = "<details><summary>More charts, and the status codes</summary>"
 
 
 def report(view: View) -> str:
     """Return the page."""
     title = f"Crawl of {view.spider}"
     drawn = [*charts(view)]
+    rest = [*_charts(drawn[FIRST_CHARTS:]), *statuses(view)]
     return page(
         title,
         [
             f"<h1>{text(title)}</h1>",
-            f'<p class="verdict {kind_of(view)}">{text(verdict(view))}</p>',
+            f'<p class="verdict {remedy_of(view).kind}">{text(verdict(view))}</p>',
             f'<p class="note">{text(view.place)}, as of {when(view.state.read_at)}</p>',
             '<div class="tiles">',
             *map(_tile, figures(view)),
@@ -44,12 +56,10 @@ def report(view: View) -> str:
             *runs(view),
             *failures(view),
             *hosts(view),
-            *([] if drawn else [NO_CHARTS]),
+            "<h2>Over time</h2>",
+            f'<p class="note">{MARKS if drawn else NO_CHARTS}</p>',
             *_charts(drawn[:FIRST_CHARTS]),
-            "<details><summary>More</summary>",
-            *_charts(drawn[FIRST_CHARTS:]),
-            *statuses(view),
-            "</details>",
+            *([MORE, *rest, "</details>"] if drawn else rest),
         ],
     )
 
@@ -63,8 +73,7 @@ def verdict(view: View) -> str:
     sentence = f"{head[0].upper()}{head[1:]}"
     if state.name != states.IN_USE:
         sentence += f": {', '.join(_facts(view))}"
-    remedy = remedy_of(view)
-    return f"{sentence}. {remedy}" if remedy else f"{sentence}."
+    return f"{sentence}. {remedy_of(view).text}".rstrip()
 
 
 def _facts(view: View) -> Iterator[str]:
@@ -73,9 +82,8 @@ def _facts(view: View) -> Iterator[str]:
     if state != states.NOT_BEGUN:
         yield plural(view.pages, "page")
     if pending or state != states.FINISHED:
-        held = ", all backing off" if view.all_unavailable else ""
         hosts = f" on {plural(len(view.slots), 'host')}" if view.slots else ""
-        yield f"{pending:,} pending{hosts}{held}"
+        yield ", ".join([f"{pending:,} pending{hosts}", *unavailable(view)])
     if view.delayed:
         yield f"{view.delayed:,} delayed"
     if failed := len(view.failed.requests):
@@ -90,10 +98,8 @@ def _charts(drawn: Sequence[Chart]) -> Iterator[str]:
 
 
 def _tile(figure: Figure) -> str:
-    kind = f' class="{figure.value.kind}"' * bool(figure.value.kind)
-    more = (f'<i class="{one.kind}">{text(one.text)}</i>' for one in figure.more[:MOST])
-    value = f"<b>{text(figure.value.text)}</b>"
-    return f"<div{kind}>{text(figure.name)}{value}{', '.join(more)}</div>"
+    value, more = said(figure.value), ", ".join(map(said, figure.more[:MOST]))
+    return f"<div>{text(figure.name)}<b>{value}</b>{more}</div>"
 
 
 MOST_RUNS = 200
@@ -150,13 +156,13 @@ def hosts(view: View) -> Iterator[str]:
             f'<p class="note">The {len(order):,} with the most pending requests, of'
             f" {len(names):,}.</p>"
         )
-    rows = [
+    rows: list[tuple[str | Said, ...]] = [
         (
             slot_name(one),
             _count(view.slots.get(one, 0)),
-            _count(failed[one]),
+            Said(_count(failed[one]), BAD * (one in failed)),
             *_pages_and_bytes(*counted.get(one, (0, 0))),
-            view.slowness(one),
+            Said(view.slowness(one), WARN * (one in view.unavailable)),
         )
         for one in order
     ]

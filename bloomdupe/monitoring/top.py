@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from bloomdupe.crawl.progress.pace import RECENT, rates
 from bloomdupe.errors import StoreUnreachableError
 from bloomdupe.jobs.view import first_of, slot_name
-from bloomdupe.monitoring.figures import BAD, GOOD, WARN, figures, kind_of, remedy_of
+from bloomdupe.monitoring.figures import BAD, GOOD, WARN, figures, remedy_of
 from bloomdupe.printable import printable
 
 if TYPE_CHECKING:
@@ -143,14 +143,15 @@ def _drawn(line: Values, width: int, *, coloured: bool) -> str:
 
 def _head(view: View, width: int, *, answers: bool) -> list[Values]:
     """Return the lines with the name and the state of the job, and the remedy."""
-    state = (printable(view.state.text), KINDS[kind_of(view)] or BOLD)
+    remedy = remedy_of(view)
+    state = (printable(view.state.text), KINDS[remedy.kind] or BOLD)
     if not answers:
         state = ("Redis does not answer", KINDS[BAD])
     name = printable(view.spider)
     lines: list[Values] = [[(f"{name}  ", BOLD), state]]
     if len(name) + 2 + len(state[0]) > width:
         lines = [*_wrapped(name, BOLD, width), *_wrapped(*state, width)]
-    return [*lines, *_wrapped(remedy_of(view), "", width)]
+    return [*lines, *_wrapped(remedy.text, "", width)]
 
 
 def _wrapped(text: str, style: str, width: int) -> list[Values]:
@@ -218,8 +219,9 @@ def _slots(view: View, names: list[str], width: int) -> Iterator[Values]:
             name = f"{name[: columns - 1]}…"
         return [(f" {name:{columns}}{pending:>9}", ""), (f"{failures:>9} ", "")]
 
-    heads = "".join(text for text, _ in line("slot", "pending", "failed"))
-    yield [(heads.ljust(width), "1;7")]
+    heads = "".join(text for text, _ in line("host", "pending", "failed"))
+    if names:
+        yield [(heads.ljust(width), "1;7")]
     for name, why in zip(names, slow, strict=True):
         count = failed.get(name, 0)
         shown = f"{count:,}" if count else "-"
@@ -229,5 +231,5 @@ def _slots(view: View, names: list[str], width: int) -> Iterator[Values]:
         yield [
             first,
             (last, RED if count else DIM),
-            (f"  {why}" if why else "", YELLOW),
+            (f"  {why}" if why else "", YELLOW if name in view.unavailable else DIM),
         ]

@@ -15,19 +15,22 @@ import sys
 import termios
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
 from support.jobs import Verb
-from support.monitored_jobs import LONG, NOW, changed, monitored_job, point
+from support.monitored_jobs import FAILED, LONG, NOW, changed, monitored_job, point
 from support.waiting import DEADLINE
 
 from bloomdupe.crawl.progress.pace import clock, rates
 from bloomdupe.frontier.slot_state import Backoff
 from bloomdupe.jobs.job_on_disk import JobOnDisk
-from bloomdupe.jobs.view import RUNNING, SILENT, Life, State, View
-from bloomdupe.monitoring.report import verdict
+from bloomdupe.jobs.listed import FailedRequests
+from bloomdupe.jobs.view import FINISHED, KILLED, RUNNING, SILENT, Life, State, View
+from bloomdupe.monitoring.figures import BAD, GOOD, WARN, remedy_of
+from bloomdupe.monitoring.report import runs, verdict
 from bloomdupe.monitoring.top import BARS, SORTS, screen, spark
 
 
@@ -75,6 +78,27 @@ def test_a_rate_falls_while_nothing_comes(job: Path) -> None:
     silent = at_work(job, 120, SILENT)  # the rate before it hung
     assert silent.rate == pytest.approx(1_200)
     assert silent.seconds == pytest.approx(60)
+
+
+def test_a_killed_run_counts_up_to_its_last_checkpoint(job: Path) -> None:
+    view = at_work(job, 3_600, KILLED)
+    totals = replace(view.totals, pages=1_234, seconds=64.0)
+    killed = changed(view, totals=totals)
+    assert (killed.present[-1].pages, killed.seconds) == (1_234, 64)
+    assert "1,234" in "".join(runs(killed))
+
+
+def test_colours_warn_of_a_crawl_that_stands_still_or_was_in_vain(job: Path) -> None:
+    assert remedy_of(at_work(job, 0)).kind == GOOD
+    assert remedy_of(at_work(job, 120)).kind == WARN
+    done = at_work(job, 0, FINISHED)
+    assert remedy_of(done).kind == GOOD
+    in_vain = changed(done, totals=replace(done.totals, pages=4))
+    assert remedy_of(in_vain).kind == BAD
+    assert "look at the start URLs" in remedy_of(in_vain).text
+    no_pages = [one._replace(reason="timeout", status=None) for one in FAILED]
+    some_pages = changed(in_vain, failed=FailedRequests(no_pages))
+    assert remedy_of(some_pages).kind == GOOD
 
 
 def test_the_time_to_go_is_at_least_that_of_a_backoff(job: Path) -> None:
