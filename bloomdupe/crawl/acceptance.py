@@ -52,7 +52,8 @@ POLLING = (
 UNSERIALIZABLE = (
     "%(request)s cannot be stored: %(reason)s. Such requests live in memory only. The"
     " page that yielded such a request is not done before the request is, so after a"
-    " crash the page is fetched again. No more of this kind will be logged (see the"
+    " crash the page is fetched again; one of no page (of spider_idle, say) is lost"
+    " then, unless start() yields it. No more of this kind will be logged (see the"
     " stat scheduler/unserializable)"
 )
 

@@ -312,6 +312,7 @@ class CrawlEngine:
             alone=checked
             and bool(keys)
             and stands_alone(accepted.request, self.session.spider),
+            of_start=accepted.of_start,
         )
 
     def _expect_stored(self, entry: Entry, accepted: Accepted) -> None:

@@ -84,7 +84,7 @@ class InFlightRegistry:
         self.volatile = 0
         """Number of volatile requests."""
         self.with_parts: set[InFlightRequest] = set()
-        """Roots that wait for their parts."""
+        """Roots that wait for their parts, and parts of no page but of ``start()``."""
         self.start_items: set[InFlightRequest] = set()
         """Items of ``start()`` that are in their pipelines."""
         self._in_flight: dict[int, InFlightRequest] = {}
@@ -134,10 +134,12 @@ class InFlightRegistry:
         keys: Sequence[Key],
         *,
         alone: bool,
+        of_start: bool,
     ) -> None:
         """Note a pending request that cannot be stored, as a part of its ``page``.
 
-        The ``keys`` are marked when it counts: with its page, or ``alone``.
+        The ``keys`` are marked when it counts: with its page, or ``alone``. One of no
+        page is its own root: only ``start()`` yields it again.
         """
         root = None if page is None else page.root
         in_flight = InFlightRequest(self, entry, None if alone else root)
@@ -148,6 +150,8 @@ class InFlightRegistry:
             self.with_parts.add(root)
             if alone:
                 in_flight.page = root
+        elif not of_start:
+            self.with_parts.add(in_flight)
         in_flight.outcome.then.append(partial(self.engine.mark_acked, keys))
 
     def expect_volatile(self, entry: Entry, page: InFlightRequest) -> InFlightRequest:
