@@ -14,6 +14,7 @@ from support.engines import engine, logged_redis, redis_server
 from support.forks import forks
 from support.jobs import verb
 from support.repetition import LEAVE_OUT_SLOW, slow_tests_run
+from support.scratch import use_memory
 from support.shared_data import REPOSITORY
 from tldextract import TLDExtract
 
@@ -43,6 +44,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     One process more than there are cores: many tests wait for other processes.
     """
     option = config.option
+    use_memory()
     if "PYTEST_XDIST_WORKER" in os.environ:  # is a worker itself
         return
     everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import traceback
 from pathlib import Path
 
@@ -39,7 +40,7 @@ class Models(Fault):
 
 def _examples(folder: Path, seed: int, *phases: hypothesis.Phase) -> list[Outcome]:
     """Do so in this process, which is of no more use."""
-    model.FrontierMachine.memory = folder
+    tempfile.tempdir = str(folder)
     for limit in model.LIMITS:
         setattr(*limit)
     options = hypothesis.settings(

@@ -39,7 +39,7 @@ from shared_crawls import ReturnedCrawls, SharedCrawls
 from shared_kills import SharedKills
 from stop_points import SharedIdioms, StopPoints
 from support.forks import forks
-from support.scratch import scratch
+from support.scratch import use_memory
 from syscalls import IOErrors, SystemCalls
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Case:
         self.seed = seed
         """None: it is the control."""
         fault = tally.fault
-        self.folder = Path(tempfile.mkdtemp("", f"{fault.number}-", scratch()))
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{fault.number}-"))
         if seed is None:
             self.child = Child(partial(fault.control, self.folder))
         else:
@@ -228,6 +228,7 @@ def main() -> int:
         "--keep", type=Path, default=Path("crash-cases"), help="where failures go"
     )
     options = parser.parse_args()
+    use_memory()
 
     only = options.only.split(",") if options.only else None
     numbers = [fault.number for fault in EVERY_FAULT]

@@ -88,7 +88,10 @@ def test_commands_that_look_at_something_leave_the_job_alone(crawl: Crawl) -> No
     files = crawl.contents()
     assert files["items.jsonl"]
     for name, look in looks(base).items():
-        assert len(crawl.scrapy(*look).requested) <= 2, name
+        run = crawl.scrapy(*look)
+        # The shell of Scrapy 2.16 also begins to crawl, for as long as it is open.
+        crawls = "--spider" in look and scrapy.version_info < (2, 17)
+        assert crawls or len(run.requested) <= 2, name
         assert crawl.contents() == files, name
     crawl.scrapy("crawl", "first")
     items = crawl.contents()["items.jsonl"].splitlines()

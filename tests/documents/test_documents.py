@@ -44,8 +44,8 @@ BINARIES = Path(sys.executable).parent
 LOCAL_REDIS = "redis://localhost:6379/0"
 """The address of Redis in the documents; the tests start a server of their own."""
 DEADLINE = 300  # seconds; only a broken test gets there
-OF_THE_TESTS = {"BLOOMDUPE_TEST_ALL", "BLOOMDUPE_TEST_DELAYS"}
-"""Environment variables, which look like settings."""
+OF_THE_TESTS = {"BLOOMDUPE_TEST_ALL"}
+"""Environment variables that look like settings."""
 NOT_IN_EVERY_CRAWL = {
     "bloomdupe/dropped_blocked",
     "bloomdupe/dropped_page_limit",

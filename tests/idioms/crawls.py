@@ -19,7 +19,6 @@ from support import taken_out
 from support.crawl import Crawl, Run
 from support.engines import DISK, Memory
 from support.forks import DEADLINE
-from support.scratch import scratch
 from support.site import Site
 from support.stops import NOWHERE, Stop
 from table import Idiom
@@ -124,7 +123,7 @@ class IdiomCrawl(Crawl):
     ) -> None:
         self.idiom = idiom
         self.runs: list[Run] = []
-        folder = Path(tempfile.mkdtemp(prefix="idiom-", dir=place or scratch()))
+        folder = Path(tempfile.mkdtemp(prefix="idiom-", dir=place))
         super().__init__(folder, Site(idiom.pages, delay=DELAY).__enter__(), engine)
         self.keep = False
         self._is_stock = stock

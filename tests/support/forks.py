@@ -24,8 +24,6 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from support.delays import dawdle
-
 TESTS = Path(__file__).parents[1]
 SOCKETS = "BLOOMDUPE_TEST_FORKS"
 """In the environment: the folder with the sockets of the servers."""
@@ -42,7 +40,6 @@ class Child:
     """
 
     def __init__(self, task: dict[str, Any]) -> None:
-        dawdle()
         servers = forks()
         servers.rotate()
         self._server = servers[0]

@@ -35,7 +35,6 @@ from bloomdupe.store.lmdb import environment
 from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from bloomdupe.store.store import Part
 from support.agreement import disagreements
-from support.scratch import scratch
 
 if TYPE_CHECKING:
     from bloomdupe.frontier.slot_queue import Entry
@@ -66,11 +65,10 @@ class FrontierMachine(RuleBasedStateMachine):
     """
 
     durable = True
-    memory = scratch()
 
     def __init__(self) -> None:
         super().__init__()
-        self.directory = Path(tempfile.mkdtemp(dir=self.memory))
+        self.directory = Path(tempfile.mkdtemp())
         self.path = self.directory / "store"
         self.number = 0
         self.pending: dict[int, Place] = {}

@@ -27,6 +27,10 @@ DOWN_AFTER = 600_000
 """Milliseconds without an answer after which the sentinel promotes a replica: never.
 It does when it is asked to, so no server on a busy machine is taken for a dead one.
 """
+GIVES_UP_AFTER = 10_000
+"""Milliseconds after which a failover that gets nowhere is given up, to be tried again:
+by default three minutes, longer than a worker waits for its Redis.
+"""
 
 
 @contextmanager
@@ -95,6 +99,7 @@ class RedisSentinel:
             f"port {self._port}\n"
             f"sentinel monitor {SERVICE} 127.0.0.1 {self.nodes[0].port} 1\n"
             f"sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER}\n"
+            f"sentinel failover-timeout {SERVICE} {GIVES_UP_AFTER}\n"
         )
         command = [needs_program("redis-server"), str(config), "--sentinel"]
         with (self._folder / "log").open("ab") as log:
@@ -130,14 +135,18 @@ class RedisSentinel:
         old = self.master
         assert old is not None
         old.kill()
-        until(self._is_asked_to_promote)
-        until(lambda: self.master not in {None, old})
+        until(lambda: self._is_replaced(old))
 
-    def _is_asked_to_promote(self) -> bool:
-        """Ask the sentinel to promote a replica; return whether it knows a good one."""
-        with suppress(redis.ResponseError), self._client() as client:
-            client.execute_command("SENTINEL FAILOVER", SERVICE)
+    def _is_replaced(self, old: RedisServer) -> bool:
+        """Whether there is another master; if not, ask the sentinel for one.
+
+        It refuses while it knows no good replica, or is at it. On a busy machine it may
+        give up, and has to be asked again.
+        """
+        if self.master not in {None, old}:
             return True
+        with suppress(redis.RedisError), self._client() as client:
+            client.execute_command("SENTINEL FAILOVER", SERVICE)
         return False
 
     def url(self, name: str) -> str:

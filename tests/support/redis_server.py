@@ -14,7 +14,6 @@ from bitarray import bitarray
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from support.delays import dawdle
 from support.shared_data import needs_program
 from support.waiting import until
 
@@ -58,7 +57,6 @@ class RedisServer:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        dawdle()
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
         until(self._answers)

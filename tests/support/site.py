@@ -20,7 +20,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
-from support.delays import dawdle
 from support.waiting import DEADLINE
 
 if TYPE_CHECKING:
@@ -237,7 +236,6 @@ class Site:
             if self._left is not None:
                 self._left -= 1
         time.sleep(self._delay)  # noqa: TID251 - slow on purpose
-        dawdle()
         return seen
 
     def _may_pass(self, path: str) -> bool:
