@@ -51,10 +51,9 @@ history     milliseconds of Unix time u64,  sum + how the crawl stood then
             endian)
 meta        ``ledger``                      sum + JSON: ``transaction``, the
                                             number of LMDB's transaction that
-                                            wrote it; ``totals`` of each table:
-                                            number of records, and their sums
-                                            added up (modulo 2**64; of an
-                                            identity, its two halves), this
+                                            wrote it; ``sums`` of the records of
+                                            each table added up (modulo 2**64; of
+                                            an identity, its two halves), this
                                             record left out
 =========== =============================== ==================================
 
@@ -130,8 +129,8 @@ _LOW_64 = MODULUS - 1
 _LOW_32 = (1 << 32) - 1
 _SEEDS = {name: mmh3_x64_128_uintdigest(name) & _LOW_32 for name in TABLES}
 
-Totals = dict[str, list[int]]
-"""Of each table: number of records, and their sums added up."""
+Sums = dict[str, int]
+"""Of each table: the sums of its records added up."""
 
 
 class StoredDelayed(NamedTuple):

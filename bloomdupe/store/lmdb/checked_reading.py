@@ -8,6 +8,7 @@ plain bytes.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import TYPE_CHECKING, Any
@@ -52,7 +53,7 @@ class CheckReport:
     """At most ``MAX_PROBLEMS`` lines; empty if the file is sound."""
     transaction: int = 0
     """Number of the last transaction."""
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
     """Number of records of each table."""
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The named records of ``meta``."""
@@ -114,54 +115,43 @@ class _Reading:
         for table in names.symmetric_difference(TABLES):
             words = "is missing" if table in TABLES else "is not of bloomdupe"
             report.problem(f"the table {table.decode(errors='replace')} {words}")
-        if META not in names:
-            return
-        totals = {META: (yield from self._read_table(META, None))}
+        report.counts = Counter(dict.fromkeys(map(bytes.decode, TABLES), 0))
+        found = {}
+        for table in (one for one in TABLES if one in names):
+            found[table] = yield from self._read_table(table)
         ledger = report.records.get(LEDGER)
         if ledger is None:
             report.problem("the ledger is missing")
             return
-        for table in TABLES:
+        for table in found:
             name = table.decode()
-            records, sums = ledger["totals"].get(name, [0, 0])
-            if table in names and table not in totals:
-                totals[table] = yield from self._read_table(table, records)
-            found, found_sums = totals.get(table, (0, 0))
-            report.counts[name] = found
-            if found != records:
-                report.problem(
-                    f"{found:,} {name} records stand where {records:,} were written"
-                )
-            elif (found_sums - sums) % MODULUS:
-                report.problem(f"some of the {name} records are outdated or wrong")
+            if (found[table] - ledger["sums"].get(name, 0)) % MODULUS:
+                report.problem(f"some {name} records are missing, outdated or wrong")
         if ledger["transaction"] != txn.id():
             report.problem(
                 f"the ledger is of transaction {ledger['transaction']:,}, the last one"
                 f" was {txn.id():,}"
             )
 
-    def _read_table(
-        self, table: bytes, expected: int | None
-    ) -> Generator[int, None, tuple[int, int]]:
-        """Read a table; no more than one record above what was ``expected``.
+    def _read_table(self, table: bytes) -> Generator[int, None, int]:
+        """Read a table; return the sums of its records, the ledger left out.
 
         Each record must also be found under its key, because a crawl looks for it so.
-        Returns the number of records and their sums; the ledger does not count itself.
         """
-        total = total_sums = 0
+        sums = 0
         report, txn = self.report, self.txn
         database = self.env.open_db(table, txn, create=False)
         if any(database.flags().values()):
             report.problem(f"{table.decode()}: its root is damaged")
-            return 0, 0
+            return sums
         with txn.cursor(database) as cursor, txn.cursor(database) as finder:
             # They are bytes, because the transaction has no buffers.
             records: Iterator[tuple[bytes, bytes]] = cursor.iternext()  # type: ignore[assignment]
             for some, size in portions(records, PORTION_BYTES):
                 keys, values = [key for key, _ in some], [value for _, value in some]
-                sums, damaged = total_of(table, keys, values)
-                total += len(keys)
-                total_sums += sums
+                total, damaged = total_of(table, keys, values)
+                sums += total
+                report.counts[table.decode()] += len(keys)
                 for number in damaged:
                     report.problem(f"{describe(table, keys[number])} is damaged")
                 if len(finder.getmulti(keys)) != len(keys):
@@ -171,9 +161,6 @@ class _Reading:
                         record = json.loads(value[CHECKSUM_BYTES:])
                         report.records[key.decode()] = record
                         if key == LEDGER.encode():
-                            total -= 1
-                            total_sums -= sum_of(value)
-                if expected is not None and total > expected:
-                    break
+                            sums -= sum_of(value)
                 yield size
-        return total, total_sums
+        return sums

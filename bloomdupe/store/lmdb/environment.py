@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from bloomdupe.store.format import Totals
+    from bloomdupe.store.format import Sums
     from bloomdupe.store.store import Changes, Part
 
 Value = TypeVar("Value", bytes, memoryview)
@@ -150,51 +150,42 @@ def write_parts(
     txn: lmdb.Transaction,
     tables: dict[bytes, Any],
     parts: Iterable[Part],
-    before: Totals,
+    before: Sums,
 ) -> dict[str, Any]:
     """Write parts, and the ledger of the transaction; return that.
 
-    ``before`` are the totals in the last ledger; they are not changed.
+    ``before`` are the sums in the last ledger; they are not changed.
     """
-    totals: Totals = defaultdict(lambda: [0, 0], before)
+    sums: Sums = defaultdict(int, before)
     for part in parts:
         for table in part.cleared:
             txn.drop(tables[table], delete=False)
-            totals[table.decode()] = [0, 0]
+            sums[table.decode()] = 0
         for table, changes in part.changes.items():
-            name = table.decode()
-            totals[name] = _change(txn, tables, table, changes, *totals[name])
-        records, sums = totals[EXACT.decode()]
+            sums[table.decode()] += _change(txn, tables[table], table, changes)
         for identity in part.exact:
             if txn.put(identity, b"", overwrite=False, db=tables[EXACT]):
-                records += 1
-                sums += sum(unpack("<QQ", identity))
-        totals[EXACT.decode()] = [records, sums % MODULUS]
-    ledger = {"transaction": txn.id(), "totals": totals}
+                sums[EXACT.decode()] += sum(unpack("<QQ", identity))
+    sums = {name: one % MODULUS for name, one in sums.items()}
+    ledger = {"transaction": txn.id(), "sums": sums}
     for key, value in meta_records({LEDGER: ledger}).items():
         txn.put(key, checksum(META, key, value) + value, db=tables[META])
     return ledger
 
 
 def _change(
-    txn: lmdb.Transaction,
-    tables: dict[bytes, Any],
-    table: bytes,
-    changes: Changes,
-    records: int,
-    sums: int,
-) -> list[int]:
-    """Change records of a table; return its total, of which the last two are before."""
-    database = tables[table]
+    txn: lmdb.Transaction, database: Any, table: bytes, changes: Changes
+) -> int:
+    """Change records of a table; return by how much its sum grows."""
     number_of = int.from_bytes
     new: list[tuple[bytes, bytes]] = []
     once = table in PUT_ONCE
+    sums = 0
     # A hot path. In the order of the keys: each page of the tree is touched once.
     for key in sorted(changes):
         value = changes[key]
         if value is None:
             before = txn.pop(key, db=database)
-            records -= before is not None
         else:
             head = checksum(table, key, value)
             sums += number_of(head, "little")
@@ -202,12 +193,11 @@ def _change(
                 new.append((key, head + value))
                 continue
             before = txn.replace(key, head + value, db=database)
-            records += before is None
         if before is not None:
             sums -= number_of(before[:CHECKSUM_BYTES], "little")
     with txn.cursor(database) as cursor:
         cursor.putmulti(new)  # one call in C for all of them
-    return [records + len(new), sums % MODULUS]
+    return sums
 
 
 def portions(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
 
-    from bloomdupe.store.format import Totals
+    from bloomdupe.store.format import Sums
 
 BATCH_BYTES = 16 << 20
 """Bytes of a transaction when records are copied."""
@@ -165,7 +165,7 @@ class LmdbStore(Store):
         while True:
             try:
                 with self._env.begin(write=True) as txn:
-                    ledger = write_parts(txn, self._tables, parts, before["totals"])
+                    ledger = write_parts(txn, self._tables, parts, before["sums"])
                     self._data.begin_commit(before["transaction"])
             except lmdb.MapFullError:
                 self._grow_map()
@@ -205,8 +205,10 @@ class LmdbStore(Store):
                 # Each transaction needs pages besides those that it replaces.
                 copy.set_mapsize(2 * int(self._env.info()["map_size"]))
                 tables = {name: copy.open_db(name) for name in TABLES}
-                totals: Totals = snapshot.ledger()["totals"]
-                left_out = sum(totals.pop(name.decode(), [0])[0] for name in without)
+                sums: Sums = snapshot.ledger()["sums"]
+                left_out = sum(snapshot.entries(name) for name in without)
+                for name in without:
+                    sums.pop(name.decode(), None)
                 for name in (one for one in TABLES if one not in without):
                     for records, _ in portions(snapshot.values(name), BATCH_BYTES):
                         with (
@@ -215,7 +217,7 @@ class LmdbStore(Store):
                         ):
                             cursor.putmulti(records, append=True)
                 with copy.begin(write=True) as txn:
-                    write_parts(txn, tables, (), totals)
+                    write_parts(txn, tables, (), sums)
             with contextlib.suppress(FileNotFoundError):
                 fd = files.open_regular(self.path / files.RULES)
                 with open(fd, "rb") as file:
