@@ -202,11 +202,11 @@ class HeldFrontier(Frontier):
         while no commit is out, and ``report`` gets the sample. Yields calls that wait
         for the network; another thread may make them.
         """
-        began, samples = self._clock(), []
+        samples: list[Sample] = []
         yield lambda: samples.append(self.owner.sample_as_owner(self.partition_count))
         (sample,) = samples
         claims, me = self._claims, self.owner.token
-        claims.see(sample, began, self.owner.client.interruptions)
+        claims.see(sample)
         idle, wanted = claims.idle(sample, me), claims.to_take(sample, me)
         if idle or wanted:
             taken: dict[int, BloomFilter] = {}

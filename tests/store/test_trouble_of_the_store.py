@@ -87,11 +87,13 @@ def test_a_commit_may_have_more_entries_than_a_call_has_arguments(
         assert snapshot.entries(HISTORY) == len(many)
 
 
-def test_the_waiting_can_be_ended(server: RedisServer, owner: PartitionOwner) -> None:
+def test_the_waiting_can_be_ended(
+    server: RedisServer, owner: PartitionOwner, caplog: pytest.LogCaptureFixture
+) -> None:
     server.kill()
     with ThreadPoolExecutor(1) as pool:
         sending = pool.submit(put, owner)
-        until(lambda: owner.client.interruptions == 1)
+        until(lambda: "Waiting" in caplog.text)
         owner.client.stop_waiting()
         with pytest.raises(StoreUnreachableError) as raised:
             sending.result()

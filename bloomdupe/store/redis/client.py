@@ -102,8 +102,6 @@ class Client:
 
     def __init__(self, address: Address, patience: float | None = None) -> None:
         self.address = address
-        self.interruptions = 0
-        """How often Redis was away. It may have come back with older data."""
         self._patience = 0.0
         self._ending = Event()
         options: dict[str, Any] = {
@@ -163,7 +161,6 @@ class Client:
                     raise failure from error
                 now = monotonic()
                 if not end:
-                    self.interruptions += 1
                     end = now + self._patience
                     if self._patience:
                         logger.warning("Waiting: %(error)s", {"error": failure})

@@ -198,11 +198,8 @@ class CrawlOnRedis:
 
 NOBODY = ""
 """Stands for the owner of a partition without one."""
-MOST_BETWEEN = 2.0
-"""Seconds between two samples that count at most: longer, and this worker was
-stopped."""
-QUICK = 1.0
-"""Seconds for which a sample may take; longer, and Redis could not be reached."""
+SAMPLES = 4
+"""Samples at which a dead worker was seen unchanged, at least."""
 
 
 class Claims:
@@ -210,10 +207,10 @@ class Claims:
 
     An owner commits every second, even if it has nothing to write, or shows by a
     heartbeat that it is blocked. It is dead when this worker has seen its step and its
-    heartbeats unchanged for the time of the ``lease``, at many samples. No
-    clock of another machine counts, and neither does the time while Redis was away.
-    Who takes a partition of a worker that is alive does no harm: its next commit is
-    refused.
+    heartbeats unchanged for the time of the ``lease``, at several samples. No clock of
+    another machine counts, and little of the time in which Redis was away or this
+    worker was stopped. Who takes a partition of a worker that is alive does no harm:
+    its next commit is refused.
     """
 
     def __init__(self, lease: float, clock: Callable[[], float] = monotonic) -> None:
@@ -224,18 +221,11 @@ class Claims:
         """Of each worker at the last sample: step and heartbeats."""
         self._silent: dict[str, float] = {}
         """Seconds for which these were seen unchanged."""
-        self._interruptions = 0
 
-    def see(self, sample: Sample, began: float, interruptions: int) -> None:
-        """Count a sample, which ``began`` then, by the clock.
-
-        ``interruptions`` is how often Redis was away until now.
-        """
+    def see(self, sample: Sample) -> None:
+        """Count a sample."""
         now = self._clock()
-        between = min(now - self._last, MOST_BETWEEN)
-        if interruptions != self._interruptions or now - began > QUICK:
-            self._interruptions = interruptions
-            self._silent, between = {}, 0.0
+        between = min(now - self._last, self._lease / SAMPLES)
         self._last = now
         # One that has a partition and no step was forgotten.
         steps = dict.fromkeys(sample.owners.values(), -1) | sample.steps
