@@ -7,8 +7,6 @@ the time.
 
 from __future__ import annotations
 
-from collections import Counter
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -17,7 +15,7 @@ from scrapy.statscollectors import MemoryStatsCollector
 from bloomdupe.inside_scrapy.private_names import found
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from scrapy.crawler import Crawler
 
@@ -67,38 +65,17 @@ def state_of(request: Request) -> dict[str, Any]:
     return {**getattr(request, "__dict__", {}), **state}
 
 
-_users: Counter[str] = Counter()
-"""Number of crawls that use the function in the place of another, by its name."""
+def replace(
+    name: str, original: object, replacement: object, places: Iterable[str]
+) -> None:
+    """Let Scrapy call another function by a name, in all crawls of the process.
 
-
-@contextmanager
-def replaced(
-    name: str,
-    original: Callable[..., Any],
-    replacement: Callable[..., Any],
-    places: tuple[str, ...],
-) -> Iterator[None]:
-    """Let Scrapy call another function by a name, until no crawl needs that.
-
-    Both give the same results, so it does not matter that modules and classes belong to
-    all crawls of the process. A module or class in which the name means another
+    Both give the same results. A module or class in which the name means another
     function, because other code has replaced it, is left alone.
     """
-    owners = [found(place) for place in places]
-    _users[name] += 1
-    _replace(owners, name, original, replacement)
-    try:
-        yield
-    finally:
-        _users[name] -= 1
-        if not _users[name]:
-            _replace(owners, name, replacement, original)
-
-
-def _replace(owners: Iterable[Any], name: str, old: object, new: object) -> None:
-    for owner in owners:
-        if vars(owner).get(name) is old:
-            setattr(owner, name, new)
+    for owner in map(found, places):
+        if vars(owner).get(name) is original:
+            setattr(owner, name, replacement)
 
 
 class Stats(MemoryStatsCollector):

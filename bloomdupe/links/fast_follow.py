@@ -8,13 +8,12 @@ the usual way. The requests are the same in every case.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib import parse
 from weakref import ref
 
-from scrapy import Request, signals
+from scrapy import Request
 from scrapy.http import HtmlResponse, TextResponse, XmlResponse
 from scrapy.http import request as request_module
 from w3lib import url as w3lib_url
@@ -22,7 +21,7 @@ from w3lib import url as w3lib_url
 from bloomdupe.inside_scrapy.faster import (
     URL_MODULES,
     plain_request,
-    replaced,
+    replace,
     state_of,
 )
 from bloomdupe.inside_scrapy.private_names import get_base_url
@@ -37,9 +36,6 @@ from bloomdupe.links.safe_urls import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from scrapy.crawler import Crawler
-    from typing_extensions import Self
 
 
 scrapys_follow: Any = TextResponse.follow
@@ -177,48 +173,34 @@ def _names(function: Any) -> list[str]:
 
 
 class FastFunctions:
-    """An extension: while a crawl runs, Scrapy calls faster functions.
+    """An extension: Scrapy calls faster functions, in all crawls of the process.
 
     ``urljoin`` and ``safe_url_string`` take the place of the original functions in
     modules of Scrapy that have imported them, and ``follow`` that of the method of
-    responses, for all crawls of the process. The results are the same.
+    responses. The results are the same.
     A name that has been replaced by other code is left alone.
     ``EXTENSIONS = {"bloomdupe.links.fast_follow.FastFunctions": None}`` switches it
     off.
     """
 
     def __init__(self) -> None:
-        self._names: dict[str, tuple[Any, Any, tuple[str, ...]]] = {}
-        """Original, replacement and places of each name."""
-        self._replaced = ExitStack()
-        base, links = PROBED_BASE, PROBED_LINKS
-        escape, join = w3lib_url.safe_url_string, parse.urljoin
-        escapes = all(escape(url) == url for url in PROBES)
-        if escapes:
-            self._names["safe_url_string"] = escape, safe_url_string, URL_MODULES
-        joins = all(join(base, url) == urljoin(base, url) for url in links)
-        if joins:
-            self._names["urljoin"] = join, urljoin, URL_MODULES
-        if escapes and joins and follows_the_same():
-            responses = ("scrapy.http.TextResponse",)
-            self._names["follow"] = scrapys_follow, follow, responses
+        for name, functions in faster().items():
+            replace(name, *functions)
 
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Make the extension of a crawl; called by Scrapy."""
-        extension = cls()
-        crawler.signals.connect(extension.spider_opened, signals.spider_opened)
-        crawler.signals.connect(extension.spider_closed, signals.spider_closed)
-        return extension
 
-    def spider_opened(self) -> None:
-        """Let Scrapy call the faster functions."""
-        for name, functions in self._names.items():
-            self._replaced.enter_context(replaced(name, *functions))
+def faster() -> dict[str, tuple[Any, Any, tuple[str, ...]]]:
+    """Return the original, the replacement and the places of each faster function.
 
-    def spider_closed(self) -> None:
-        """Put the original functions back, when no other crawl uses the faster ones.
-
-        Scrapy also closes a spider that it could not open.
-        """
-        self._replaced.close()
+    Functions that give other results with these versions of Scrapy, w3lib and Python
+    are missing.
+    """
+    found: dict[str, tuple[Any, Any, tuple[str, ...]]] = {}
+    base, links = PROBED_BASE, PROBED_LINKS
+    escape, join = w3lib_url.safe_url_string, parse.urljoin
+    if all(escape(url) == url for url in PROBES):
+        found["safe_url_string"] = escape, safe_url_string, URL_MODULES
+    if all(join(base, url) == urljoin(base, url) for url in links):
+        found["urljoin"] = join, urljoin, URL_MODULES
+    if len(found) == 2 and follows_the_same():
+        found["follow"] = scrapys_follow, follow, ("scrapy.http.TextResponse",)
+    return found

@@ -14,7 +14,7 @@ from url_lists import SEED, at_random, result
 from bloomdupe.inside_scrapy.faster import state_of
 from bloomdupe.links import fast_follow
 from bloomdupe.links.fast_follow import (
-    FastFunctions,
+    faster,
     follow,
     follows_the_same,
     scrapys_follow,
@@ -118,7 +118,7 @@ def test_a_request_that_differs_is_not_made(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.undo()
     monkeypatch.setattr(Request, "_set_body", lambda self, _: setattr(self, "_body", 1))
     assert not follows_the_same()
-    assert "follow" not in FastFunctions()._names
+    assert "follow" not in faster()
 
 
 def test_a_name_that_has_gone_leaves_the_usual_way(
@@ -128,4 +128,4 @@ def test_a_name_that_has_gone_leaves_the_usual_way(
         raise AttributeError("_cb_kwargs")
 
     monkeypatch.setattr(fast_follow, "plain_request", without_name)
-    assert "follow" not in FastFunctions()._names
+    assert "follow" not in faster()

@@ -16,7 +16,7 @@ from url_lists import BASES, SEED, at_random, real, result, specified
 from w3lib import url as w3lib_url
 
 from bloomdupe.links import safe_urls
-from bloomdupe.links.fast_follow import FastFunctions, follow, scrapys_follow
+from bloomdupe.links.fast_follow import FastFunctions, faster, follow
 from bloomdupe.links.safe_urls import safe_url_string, urljoin
 
 request_module: Any = import_module("scrapy.http.request")
@@ -91,28 +91,19 @@ def test_other_types_take_the_usual_way() -> None:
 
 
 @pytest.mark.skipif(version_info < (2, 19), reason="this Scrapy takes the usual way")
-def test_scrapy_uses_them_while_a_crawl_runs() -> None:
-    one, other = FastFunctions(), FastFunctions()
-    one.spider_opened()
-    other.spider_opened()
-    one.spider_closed()
-    try:
-        assert request_module.safe_url_string is safe_url_string
-        assert response_module.urljoin is urljoin
-        assert extractor_module.safe_url_string is safe_url_string
-        assert extractor_module.urljoin is urljoin
-        assert TextResponse.follow is follow
-        page = HtmlResponse("http://a.example/b/c", body=b"")
-        assert [each.url for each in page.follow_all(["d", "é"])] == [
-            "http://a.example/b/d",
-            "http://a.example/b/%C3%A9",
-        ]
-        assert Request("http://a.example/é").url == "http://a.example/%C3%A9"
-    finally:
-        other.spider_closed()
-    assert request_module.safe_url_string is w3lib_url.safe_url_string
-    assert response_module.urljoin is parse.urljoin
-    assert TextResponse.follow is scrapys_follow
+def test_scrapy_uses_them() -> None:
+    FastFunctions()
+    assert request_module.safe_url_string is safe_url_string
+    assert response_module.urljoin is urljoin
+    assert extractor_module.safe_url_string is safe_url_string
+    assert extractor_module.urljoin is urljoin
+    assert TextResponse.follow is follow
+    page = HtmlResponse("http://a.example/b/c", body=b"")
+    assert [each.url for each in page.follow_all(["d", "é"])] == [
+        "http://a.example/b/d",
+        "http://a.example/b/%C3%A9",
+    ]
+    assert Request("http://a.example/é").url == "http://a.example/%C3%A9"
 
 
 @pytest.mark.parametrize(
@@ -127,10 +118,7 @@ def test_a_function_of_other_code_stays(
 ) -> None:
     mine = wrapped(getattr(place, name))
     monkeypatch.setattr(place, name, mine)
-    extension = FastFunctions()
-    extension.spider_opened()
-    assert vars(place)[name] is mine
-    extension.spider_closed()
+    FastFunctions()
     assert vars(place)[name] is mine
 
 
@@ -141,4 +129,4 @@ def test_an_original_that_differs_is_not_replaced(
     module: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, name, lambda *_: "http://a.example/other")
-    assert name not in FastFunctions()._names
+    assert name not in faster()
