@@ -125,7 +125,6 @@ _PRIORITY_LIMIT = (1 << 63) - 1
 
 LEDGER = "ledger"
 MODULUS = 1 << 64
-_LOW_64 = MODULUS - 1
 _LOW_32 = (1 << 32) - 1
 _SEEDS = {name: mmh3_x64_128_uintdigest(name) & _LOW_32 for name in TABLES}
 
@@ -227,34 +226,17 @@ def slot_apart(name: str, state: bytes = b"") -> tuple[bytes, bytes | None]:
     return key, packed((0, name, state)) if state else None
 
 
-def total_of(
-    table: bytes, keys: list[bytes], values: list[bytes]
-) -> tuple[int, list[int]]:
-    """Return the total of the records' sums, and the numbers of damaged records."""
+def sum_in(table: bytes, key: bytes, value: bytes) -> int | None:
+    """Return the sum in a record as a number; None if the record is damaged."""
     if table == EXACT:
-        wrong = [
-            number
-            for number, (key, value) in enumerate(zip(keys, values, strict=True))
-            if len(key) != DIGEST_BYTES or value
-        ]
-        halves = b"".join(keys)
-        return sum(unpack(f"<{len(halves) // 8}Q", halves[: len(halves) & ~7])), wrong
-    as_number = int.from_bytes
-    digest, seed = mmh3_x64_128_uintdigest, _SEEDS.get(table, 0)
-    stored = [as_number(value[:CHECKSUM_BYTES], "little") for value in values]
-    # The same as checksum(), faster.
-    right = [
-        digest(value[CHECKSUM_BYTES:], digest(key) & _LOW_32 ^ seed) & _LOW_64
-        for key, value in zip(keys, values, strict=True)
-    ]
-    wrong = []
+        whole = len(key) == DIGEST_BYTES and not value
+        return sum(unpack("<QQ", key)) if whole else None
     # LMDB has no empty keys. The sum of an empty key and value is 0, as in a page of
     # zeros.
-    if stored != right or not all(keys):
-        wrong = [
-            at for at, sums in enumerate(stored) if sums != right[at] or not keys[at]
-        ]
-    return sum(stored), wrong
+    right = key and value[:CHECKSUM_BYTES] == checksum(
+        table, key, value[CHECKSUM_BYTES:]
+    )
+    return sum_of(value) if right else None
 
 
 def describe(table: bytes, key: bytes) -> str:

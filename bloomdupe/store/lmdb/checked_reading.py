@@ -24,8 +24,7 @@ from bloomdupe.store.format import (
     MODULUS,
     TABLES,
     describe,
-    sum_of,
-    total_of,
+    sum_in,
 )
 from bloomdupe.store.lmdb.environment import open_environment, portions
 from bloomdupe.store.progress import reported
@@ -148,19 +147,20 @@ class _Reading:
             # They are bytes, because the transaction has no buffers.
             records: Iterator[tuple[bytes, bytes]] = cursor.iternext()  # type: ignore[assignment]
             for some, size in portions(records, PORTION_BYTES):
-                keys, values = [key for key, _ in some], [value for _, value in some]
-                total, damaged = total_of(table, keys, values)
-                sums += total
-                report.counts[table.decode()] += len(keys)
-                for number in damaged:
-                    report.problem(f"{describe(table, keys[number])} is damaged")
-                if len(finder.getmulti(keys)) != len(keys):
-                    report.problem(f"{table.decode()}: keys lead to other records")
-                if table == META and not damaged:
-                    for key, value in some:
+                for key, value in some:
+                    one = sum_in(table, key, value)
+                    if one is None:
+                        report.problem(f"{describe(table, key)} is damaged")
+                        continue
+                    if table == META:
                         record = json.loads(value[CHECKSUM_BYTES:])
                         report.records[key.decode()] = record
                         if key == LEDGER.encode():
-                            sums -= sum_of(value)
+                            continue
+                    sums += one
+                report.counts[table.decode()] += len(some)
+                keys = [key for key, _ in some]
+                if len(finder.getmulti(keys)) != len(keys):
+                    report.problem(f"{table.decode()}: keys lead to other records")
                 yield size
         return sums
