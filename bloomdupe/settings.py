@@ -50,11 +50,19 @@ def check_directory(jobdir: object) -> Path | None:
     if not jobdir:
         return None
     path = Path(str(jobdir)).absolute()  # a spider may change the working directory
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # it is made, or what is in its place is named below
+    except OSError as error:
+        raise SettingError(
+            f"JOBDIR = {shown(jobdir)}: {error.strerror}; name another directory"
+        ) from error
     for place in (path, *path.parents):
-        if place.exists():
+        if os.path.lexists(place):
             if not place.is_dir():
                 raise SettingError(
-                    f"JOBDIR = {str(jobdir)!r}: {place} is a file; name a directory"
+                    f"JOBDIR = {str(jobdir)!r}: {place} is no directory; name one"
                 )
             if not os.access(place, os.W_OK | os.X_OK):
                 raise SettingError(
@@ -187,11 +195,13 @@ def check_address(value: object, name: str) -> tuple[str, int]:
 
 
 def check_reasons(value: object, name: str) -> tuple[str, ...] | None:
-    """Read True, False, or reasons: a list, or a text with commas.
+    """Read True, False, or reasons: a list, also in JSON, or a text with commas.
 
     Returns () for all reasons, None for False; raises :class:`SettingError`.
     """
-    words = value if isinstance(value, (list, tuple, set)) else _text(value).split(",")
+    words = _parsed(value)
+    if not isinstance(words, (list, tuple, set)):
+        words = _text(value).split(",")
     reasons = tuple(_text(word).strip().lower() for word in words)
     if reasons in {("true",), ("1",)}:
         return ()

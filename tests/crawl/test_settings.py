@@ -35,7 +35,7 @@ BAD: list[tuple[str, list[object], str]] = [
     ("BLOOMDUPE_REVISIT", [[(".*", "daily")]], " = 'daily': expected a positive"),
     ("BLOOMDUPE_STAY", ["yes", 2, "forever"], "expected True or False"),
     ("BLOOMDUPE_WAIT", ["-1", -1, "soon", "nan", "inf"], "expected no negative"),
-    ("JOBDIR", [__file__, f"{__file__}/job"], "is a file; name a directory"),
+    ("JOBDIR", [__file__, f"{__file__}/job"], "is no directory; name one"),
 ]
 
 
@@ -80,6 +80,7 @@ TOO_MUCH: list[tuple[str, object]] = [
     ("BLOOMDUPE_REVISIT", [(b".*", 60)]),
     ("BLOOMDUPE_REVISIT", '[[".*", 1e15]]'),
     ("BLOOMDUPE_REVISIT", "[" * 100_000),
+    ("JOBDIR", "x" * 300),
 ]
 
 
@@ -118,3 +119,9 @@ def test_urls_are_exact(value: object, found: object) -> None:
     assert exact.value == found
     assert exact.match("https://a.example/a")
     assert exact.match("https://a.example/b") == (found is True)
+
+
+@pytest.mark.parametrize("value", ["timeout,503", '["timeout", 503]', ("timeout", 503)])
+def test_reasons_are_a_list_or_a_text(value: object) -> None:
+    settings = JobSettings.read(Settings({"BLOOMDUPE_RETRY_FAILED": value}))
+    assert settings.retry_failed == ("timeout", "503")
