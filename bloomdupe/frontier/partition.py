@@ -100,7 +100,7 @@ class Partition:
             stored, delayed = snapshot.entries(QUEUE), snapshot.entries(DELAYED)
         self.pending = sum(pending for _, pending in self.slots.pending())
         if self.pending != stored:
-            raise store.damaged(
+            raise snapshot.damaged(
                 f"the slots account for {self.pending:,} requests, but {stored:,} were"
                 " written"
             )

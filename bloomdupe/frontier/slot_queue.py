@@ -190,7 +190,7 @@ class SlotQueue:
         beyond, self.beyond = self.beyond, []
         self._sort_in(beyond)
         if not (self.heap or more):
-            raise self._store.damaged(
+            raise self._store.now.damaged(
                 f"{self.pending:,} pending requests of slot {self.name!r} are missing"
             )
         self.loaded = sum(entry.size for _, entry in self.heap)

@@ -149,10 +149,6 @@ class Store(ABC):
     def now(self) -> Snapshot:
         """The last commit, to be read by the owner until it begins the next one."""
 
-    def damaged(self, what: str) -> StoreError:
-        """Return the error for damaged data; ``what`` describes the damage."""
-        return self.now.damaged(what)
-
     def disk_bytes(self) -> int:
         """Bytes that the store takes on the disk of this machine."""
         return 0

@@ -15,7 +15,6 @@ from bloomdupe.store.format import (
     KEY_BYTES,
     META,
     meta_records,
-    successor,
 )
 from bloomdupe.store.redis.crawl_reader import SORTED
 from bloomdupe.store.snapshot import Snapshot
@@ -127,9 +126,6 @@ class RedisStore(Store, Snapshot):
             return self._block(key)
         if table == EXACT:
             return b"" if self.ask("SISMEMBER", table, key) else None
-        if table in SORTED:
-            found = self._range(table, key, successor(key), first=1)
-            return next((value for _, value in found), None)
         answer: bytes | None = self.ask("HGET", table, key)
         return answer
 
