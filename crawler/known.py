@@ -8,9 +8,9 @@ this, store the page of each item, too.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import uuid
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,9 +67,9 @@ class KnownPipeline:
         # Without it, a commit does not survive a power cut.
         self._database.execute("PRAGMA synchronous = FULL")
         self._database.execute(_CREATE)
-        # Each store has a key of its own; a finished job may be crawled anew.
-        store = (self._jobdir / "bloomdupe" / "store.json").read_bytes()
-        job = sha256(store).hexdigest()
+        # Each store has a name of its own; a finished job may be crawled anew.
+        mark = (self._jobdir / "bloomdupe" / "clean.json").read_text("ascii")
+        job = json.loads(mark)["store"]
         self._crawl = f"{job} {self._stats.get_value('bloomdupe/round')}"
 
     def process_item(self, item: object, _spider: object = None) -> object:
