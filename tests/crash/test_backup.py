@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
+import pytest
 from child import in_child
 from trial import OK, Outcome, lost
 from worker import Worker, recovered
@@ -15,6 +16,8 @@ from world import Report, World
 from bloomdupe import BloomFilter
 from bloomdupe.store import files
 from bloomdupe.store.lmdb.check import verify
+
+pytestmark = pytest.mark.slow
 
 # A backup is of the store alone; an output file that has grown since is refused.
 WORLD = World(1, 5_000, feeds=False)

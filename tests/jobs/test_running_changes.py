@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from spiders.follow import Follow, Unstorable
 from support.crawl import Crawl, Process
+from support.engines import on_both_engines
 from support.site import PAGES, Pages, Site, links
 
 from bloomdupe.crawl.scheduler import MOST_KEPT_OUT
@@ -45,7 +46,7 @@ def inbox(crawl: Crawl) -> list[str]:
     return Inbox(crawl.store).names()
 
 
-@pytest.mark.usefixtures("engine")
+@on_both_engines
 def test_a_running_crawl_obeys_a_rule_and_forgets_it(crawl: Crawl, site: Site) -> None:
     process = begun(crawl)
     job = crawl.engine.job
@@ -78,7 +79,7 @@ def test_a_running_crawl_obeys_a_rule_and_forgets_it(crawl: Crawl, site: Site) -
 
 
 @pytest.mark.parametrize("name", ["drop", "requeue"])
-@pytest.mark.usefixtures("engine")
+@on_both_engines
 def test_a_job_that_runs_drops_and_requeues_nothing(
     crawl: Crawl, site: Site, name: str
 ) -> None:

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 from spiders.follow import Everything
 from support.crawl import FEEDS, Crawl
+from support.engines import on_both_engines
 from support.repetition import repeated
 from support.site import Answer, Page, Site, links
-
-pytestmark = pytest.mark.usefixtures("engine")
-
 
 # Some of the links are duplicates.
 PAGES: dict[str, Page] = {
@@ -55,6 +53,7 @@ def check(crawl: Crawl) -> dict[str, Any]:
     return found
 
 
+@on_both_engines
 def test_the_totals_are_those_of_all_processes(crawl: Crawl, site: Site) -> None:
     (run,) = crawl.finish(Everything)
     found = check(crawl)
@@ -71,6 +70,7 @@ def test_the_totals_are_those_of_all_processes(crawl: Crawl, site: Site) -> None
     assert re.search(rf"^items +{len(crawl.items())}$", info, re.MULTILINE)
 
 
+@on_both_engines
 @pytest.mark.parametrize("at_request", repeated([7, 3, 11]))
 def test_a_kill_neither_loses_nor_repeats_a_count(
     crawl: Crawl, at_request: int
