@@ -350,6 +350,13 @@ def make_directory(path: Path, mode: int = 0o777) -> None:
         sync_directory(place.parent)
 
 
+def put_directory(building: Path, place: Path) -> None:
+    """Move a directory of durable files to its place, where it is whole or absent."""
+    sync_directory(building)  # or a power cut may take the names of its files
+    building.rename(place)
+    sync_directory(place.parent)
+
+
 def refuse_link(path: Path) -> None:
     """Refuse a link or a file at a place where bloomdupe makes and empties a directory.
 

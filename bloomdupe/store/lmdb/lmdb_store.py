@@ -222,8 +222,7 @@ class LmdbStore(Store):
                 fd = files.open_regular(self.path / files.RULES)
                 with open(fd, "rb") as file:
                     files.write_file(building / files.RULES, file)
-            building.rename(target)
-            files.sync_directory(target.parent)
+            files.put_directory(building, target)
         return left_out
 
 
@@ -288,8 +287,7 @@ class Directory:
                     if leftover.name != files.OWNER:
                         leftover.unlink()
                 _build(building, records)
-                building.rename(path)
-                files.sync_directory(path.parent)
+                files.put_directory(building, path)
         return self.open()
 
     def room(self) -> tuple[int, str]:
