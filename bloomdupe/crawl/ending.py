@@ -242,6 +242,16 @@ class Ending:
             line = f"Stopped; {line}, {left} pending: {self._remedy}"
         logger.info("%(line)s", {"line": line}, extra={"spider": self._crawler.spider})
 
+    def say_as_killed(self) -> None:
+        """Log that nothing was written at the end of the run."""
+        logger.info(
+            "Stopped as if it was killed: the spider remembers pages that wait for"
+            " requests in memory. The next run does again what came after the last"
+            " checkpoint: %(remedy)s",
+            {"remedy": self._remedy},
+            extra={"spider": self._crawler.spider},
+        )
+
     @property
     def _remedy(self) -> str:
         """How the requests come again that are left."""

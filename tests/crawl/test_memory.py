@@ -14,11 +14,13 @@ from scrapy.utils.python import global_object_name
 from spiders.attributes import (
     Hangs,
     Login,
+    Menus,
     NewSite,
     Pages,
     Remembers,
     be_patient,
     hold_for,
+    write_at_the_end,
 )
 from support.crawl import FEEDS, Crawl
 from support.site import PAGES as SITE
@@ -99,6 +101,21 @@ def test_a_page_whose_pipeline_is_at_work_does_not_find_what_it_has_counted(
     crawl.run(Pages)
     found = Counter(item["item"] for item in crawl.items())
     assert (found == {str(n): 1 for n in range(12)}) == all_there
+
+
+@pytest.mark.parametrize("before", [None, write_at_the_end])
+def test_after_ctrl_c_no_page_that_waits_for_its_parts_finds_itself(
+    crawl: Crawl, before: Callable[[], None] | None
+) -> None:
+    """The second row is the control."""
+    crawl.site.pages = dict.fromkeys(
+        ("/a", "/b", *(f"/{one}{n}" for one in "ab" for n in range(3))), ""
+    )
+    crawl.starts = ("/a", "/b")
+    crawl.interrupted(Menus, after=3, before=before)
+    crawl.run(Menus)
+    found = Counter(item["item"] for item in crawl.items())
+    assert (found == {"a": 4, "b": 4}) == (before is None)
 
 
 # Without a crawl

@@ -84,6 +84,22 @@ class Pages(Spider):
             yield response.follow(f"/{number}", dont_filter=True)
 
 
+class Menus(Spider):
+    """Remembers its pages, which wait for requests in memory."""
+
+    name = "menus"
+    custom_settings = {"CONCURRENT_REQUESTS": 1}
+    state: Any
+
+    def parse(self, response: Any) -> Any:
+        name = response.url.rpartition("/")[2]
+        if not self.state.get(name):
+            self.state[name] = True
+            yield {"item": name}
+            for number in range(3):
+                yield response.follow(f"/{name}{number}", lambda _: [{"item": name}])
+
+
 class Hangs:
     """A pipeline that does not end."""
 
@@ -95,6 +111,11 @@ class Hangs:
 def hold_for(longest: float) -> None:
     """Hold callbacks for so many seconds at most."""
     committing.LONGEST_HOLD = longest
+
+
+def write_at_the_end() -> None:
+    """Write a checkpoint at the end of each run."""
+    committing.Committing.is_last_better = lambda *_: False  # type: ignore[method-assign]
 
 
 def be_patient() -> None:

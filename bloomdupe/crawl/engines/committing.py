@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe.crawl.ending import SHUTDOWN
 from bloomdupe.inside_scrapy.engine import Timer
 
 if TYPE_CHECKING:
@@ -55,6 +56,9 @@ class Committing:
             self._thread = Background("bloomdupe", self._failed)
         self._tick = Timer(self._on_tick)
         self._closed = False
+        self._was_quiet, self._gets_on = True, False
+        """Whether no page had begun that was not done at the last checkpoint; whether
+        there was one after the first."""
         self.backpressure = False
         """Whether callbacks pause: their output is kept in memory until a commit."""
 
@@ -62,6 +66,19 @@ class Committing:
         """Whether a page has begun that is not done."""
         session = self._engine.session
         return session.processing.busy or bool(session.registry.with_parts)
+
+    def is_last_better(self, reason: str) -> bool:
+        """Whether the last checkpoint is better than one at the end of the run.
+
+        Pages that wait for requests in memory run again. A checkpoint at the end would
+        remember them; the last one may not. A run that has a limit, and only its first
+        checkpoint, must get on. On Redis a worker has to end what it has begun.
+        """
+        if self._thread is not None or not self._was_quiet:
+            return False
+        has_parts = bool(self._engine.session.registry.with_parts)
+        gets_on = self._gets_on or reason == SHUTDOWN
+        return has_parts and gets_on and self.quiet.matters()
 
     @property
     def is_out(self) -> bool:
@@ -98,6 +115,7 @@ class Committing:
             return
         self._engine.session.registry.save_old()
         if self._engine.checkpoint.changed and not self._engine.fails():
+            self._was_quiet, self._gets_on = not self._is_at_work(), True
             self._go_on(self._engine.steps(), perf_counter(), self._thread)
         self._follow()
 
@@ -182,7 +200,7 @@ class Quiet:
         longest: float = LONGEST_HOLD,
     ) -> None:
         self._busy = busy
-        self._matters = matters
+        self.matters = matters
         self._longest = longest
         self._hold = SHORTEST_HOLD
         """Seconds for which callbacks are held next."""
@@ -207,7 +225,7 @@ class Quiet:
             self.end()
             return False
         if self._is_worth_it is None:
-            self._is_worth_it = not self._skips and self._matters()
+            self._is_worth_it = not self._skips and self.matters()
             self._skips = max(0, self._skips - 1)
         if self.holds and now - self._since >= self._hold:
             self.holds = False

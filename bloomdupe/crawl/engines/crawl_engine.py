@@ -591,6 +591,21 @@ class CrawlEngine:
         self.watch.end()
         if self.feeds is not None:
             self.feeds.end(finished=reason == FINISHED)
+        if self.committing.is_last_better(reason):
+            self.session.ending.say_as_killed()
+        else:
+            self._write_end(reason)
+        self.outcomes.close()
+        self.failures.end()
+        for name, value in (
+            ("pending", len(self)),
+            ("delayed", self.frontier.waiting),
+            ("unfinished", self.frontier.unacked),
+            ("checkpoint_seconds_max", round(self.watch.longest, 4)),
+        ):
+            self._stats.set_value(f"bloomdupe/{name}", value)
+
+    def _write_end(self, reason: str) -> None:
         self.committing.write()
         if not self.run.idle and self.session.stopping.failure is None:
             # When the last items are in their files: until then, nothing has ended.
@@ -601,12 +616,3 @@ class CrawlEngine:
             totals, outputs = self._totals, self.checkpoint.outputs
             where = ", ".join(outputs) if totals.items else ""
             self.session.ending.say_end(reason, totals, where and f" in {where}")
-        self.outcomes.close()
-        self.failures.end()
-        for name, value in (
-            ("pending", len(self)),
-            ("delayed", self.frontier.waiting),
-            ("unfinished", self.frontier.unacked),
-            ("checkpoint_seconds_max", round(self.watch.longest, 4)),
-        ):
-            self._stats.set_value(f"bloomdupe/{name}", value)
