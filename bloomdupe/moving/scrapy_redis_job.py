@@ -11,7 +11,7 @@ names another module. A request that a worker has taken out is in no key.
 
 from __future__ import annotations
 
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from scrapy.utils.misc import load_object
@@ -123,12 +123,16 @@ class RedisJob:
 
     def fingerprints(self, problems: Problems) -> Iterator[bytes]:
         """Yield the fingerprints of requests that were seen, each once or more."""
-        parts = self._client.scan("SSCAN", self._seen) if self._sizes[1] else ()
-        for member in chain.from_iterable(parts):
-            try:
-                yield bytes.fromhex(member.decode("ascii"))
-            except ValueError:
-                problems.add(self._seen, f"{member[:80]!r} is no fingerprint")
+        place, more = 0, self._sizes[1] > 0
+        while more:
+            part = ("SSCAN", self._seen, place, "COUNT", AT_ONCE)
+            place, members = self._client.ask(*part)
+            more = place != 0
+            for member in members:
+                try:
+                    yield bytes.fromhex(member.decode("ascii"))
+                except ValueError:
+                    problems.add(self._seen, f"{member[:80]!r} is no fingerprint")
 
     def end(self, _: Path, *, trusted: bool) -> list[str]:
         """Refuse a crawl that goes on; return remarks."""

@@ -36,7 +36,7 @@ except ImportError as error:
     ) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from bloomdupe.store.redis.address import Address
 
@@ -50,8 +50,6 @@ PATIENCE = 120.0
 """Seconds for which a command waits for a Redis that is away or takes no changes."""
 PAUSE = 0.1
 """Seconds between two attempts."""
-SCANNED = 1_000
-"""Members of a part of a key that is read in parts, about."""
 OF_SENTINELS = ("retry", "socket_connect_timeout", "socket_timeout")
 """Options of the connections to sentinels, too."""
 
@@ -172,13 +170,6 @@ class Client:
                         "%(shown)s answers again", {"shown": self.address.shown}
                     )
                 return answer
-
-    def scan(self, command: str, key: bytes | str) -> Iterator[Any]:
-        """Yield what a hash or a set holds, in parts; a member may come again."""
-        place: Any = None
-        while place != 0:
-            place, some = self.ask(command, key, place or 0, "COUNT", SCANNED)
-            yield some
 
     def run(
         self, script: LuaScript, keys: Sequence[bytes], *arguments: bytes | str | int

@@ -156,11 +156,7 @@ class RedisStore(Store, Snapshot):
         elif table == EXACT:
             yield from ((key, b"") for key in sorted(self.ask("SMEMBERS", table)))
         else:
-            found: dict[bytes, bytes] = {}
-            key = self._crawl.keys.table(self.number, table)
-            for some in self._crawl.client.scan("HSCAN", key):
-                found |= some
-            yield from sorted(found.items())
+            yield from sorted(self.ask("HGETALL", table).items())
 
     def _members(
         self, table: bytes, low: bytes, high: bytes, first: int, *, backwards: bool
