@@ -42,7 +42,7 @@ class Part:
     """Tables of which all records are removed."""
     changes: Mapping[bytes, Changes] = field(default_factory=dict)
     """Changes of records, by table. A store puts a sum before each value, and writes in
-    the order of the keys. Requests are put once and never replaced."""
+    the order of the keys."""
     exact: Sequence[bytes] = ()
     """Identities of keys to store exactly."""
     output: Sequence[Sequence[bytes]] = ()

@@ -13,12 +13,10 @@ from bloomdupe.errors import StoreError
 from bloomdupe.store import files
 from bloomdupe.store.format import (
     CHECKSUM_BYTES,
-    DELAYED,
     EXACT,
     LEDGER,
     META,
     MODULUS,
-    QUEUE,
     TABLES,
     checksum,
     damaged,
@@ -36,8 +34,6 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value", bytes, memoryview)
 
-PUT_ONCE = (QUEUE, DELAYED)
-"""Tables with records that are put once: each has the number of its request."""
 MAP_BYTES = 1 << 30
 """Address space at first; doubled whenever a batch does not fit."""
 
@@ -178,8 +174,6 @@ def _change(
 ) -> int:
     """Change records of a table; return by how much its sum grows."""
     number_of = int.from_bytes
-    new: list[tuple[bytes, bytes]] = []
-    once = table in PUT_ONCE
     sums = 0
     # A hot path. In the order of the keys: each page of the tree is touched once.
     for key in sorted(changes):
@@ -189,14 +183,9 @@ def _change(
         else:
             head = checksum(table, key, value)
             sums += number_of(head, "little")
-            if once:
-                new.append((key, head + value))
-                continue
             before = txn.replace(key, head + value, db=database)
         if before is not None:
             sums -= number_of(before[:CHECKSUM_BYTES], "little")
-    with txn.cursor(database) as cursor:
-        cursor.putmulti(new)  # one call in C for all of them
     return sums
 
 
