@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bloomdupe import BloomFilter
-from bloomdupe.errors import StoreDamagedError
+from bloomdupe.errors import StoreDamagedError, StoreError
 from bloomdupe.store.format import HISTORY
 from bloomdupe.store.lmdb import open_data
 from bloomdupe.store.lmdb.checked_reading import examine
@@ -87,6 +87,16 @@ def test_a_head_with_flags_is_found(data: Path, flag: int) -> None:
     content[head(content) + 44] |= flag
     data.write_bytes(content)
     assert "of the file is damaged" in examine(data).problems[0]
+
+
+def test_a_file_that_is_open_in_this_process_is_not_damaged(data: Path) -> None:
+    (data.parent / "clean.json").unlink()
+    with (
+        BloomFilter.open(data.parent, readonly=True),
+        pytest.raises(StoreError, match="already open") as refused,
+    ):
+        BloomFilter.open(data.parent, readonly=True)
+    assert not isinstance(refused.value, StoreDamagedError)
 
 
 def test_missing_records_are_noticed_where_the_mark_fits(

@@ -28,6 +28,7 @@ from bloomdupe.store.format import (
 )
 from bloomdupe.store.lmdb.environment import open_environment, portions
 from bloomdupe.store.progress import reported
+from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -65,25 +66,34 @@ class CheckReport:
 def examine(data: Path, why: str = "") -> CheckReport:
     """Read a data file, and check structure, sums and ledger.
 
-    Raises :class:`OSError` if it cannot be read. The log says ``why``, after the name
-    of the file. For the time it takes see tests/benchmarks/README.md.
+    Raises :class:`~bloomdupe.errors.StoreError` if it cannot be read. The log says
+    ``why``, after the name of the file. For the time it takes see
+    tests/benchmarks/README.md.
     """
     report = CheckReport()
-    task, size = f"Checking {data}{why}", data.stat().st_size
-    try:
-        report.problem(*lmdb.verify.verify(str(data)))  # type: ignore[no-untyped-call]
-        if not report.problems:
-            with (
-                open_environment(data.parent, readonly=True, lock=False) as env,
-                env.begin() as txn,
-            ):
-                report.problem(*_damaged_heads(data))
-                sizes = _Reading(env, txn, report).read()
-                for _ in reported(sizes, task, size / 1e6, "MB", lambda one: one / 1e6):
-                    pass
-    except (lmdb.verify.VerifyError, lmdb.Error) as error:
-        report.problem(f"LMDB cannot read it: {error}")
+    with explained(f"cannot check {data}", data.parent):
+        task, size = f"Checking {data}{why}", data.stat().st_size
+        try:
+            report.problem(*lmdb.verify.verify(str(data)))  # type: ignore[no-untyped-call]
+            if not report.problems:
+                _read(data, report, task, size / 1e6)
+        except (lmdb.verify.VerifyError, lmdb.Error) as error:
+            if getattr(error, "code", -1) >= 0:
+                raise  # of the system; or it is open in this process already
+            report.problem(f"LMDB cannot read it: {error}")
     return report
+
+
+def _read(data: Path, report: CheckReport, task: str, megabytes: float) -> None:
+    """Read every record through LMDB."""
+    with (
+        open_environment(data.parent, readonly=True, lock=False) as env,
+        env.begin() as txn,
+    ):
+        report.problem(*_damaged_heads(data))
+        sizes = _Reading(env, txn, report).read()
+        for _ in reported(sizes, task, megabytes, "MB", lambda size: size / 1e6):
+            pass
 
 
 def _damaged_heads(data: Path) -> Iterator[str]:
