@@ -24,9 +24,6 @@ from bloomdupe.printable import logger_of
 from bloomdupe.store.system_errors import ADDRESSES, reason_of
 
 if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-
-    from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.progress.history import Totals
 
@@ -50,29 +47,43 @@ ASKED_TO_STOP = "asked_to_stop"
 class Status(NamedTuple):
     """The status of a crawl at a moment."""
 
-    ready: int = 0
+    ready: int
     """Requests that are pending, and not delayed."""
-    in_flight: int = 0
+    in_flight: int
     """Requests that are handed out, also those that this run cannot end."""
-    delayed: int = 0
+    delayed: int
     """Delayed requests."""
-    due_in: float = math.inf
+    due_in: float
     """Seconds until the first of them is due."""
+    more: bool
+    """Whether there is other work: in the inbox, or of another worker."""
+    start_ended: bool
+    """Whether ``start()`` has yielded everything."""
     unstored: int = 0
     """Requests that this run cannot do, and that are stored nowhere."""
-    more: bool = False
-    """Whether there is other work: in the inbox, or of another worker."""
-    start_ended: bool = True
-    """Whether ``start()`` has yielded everything."""
-    stays: bool = False
-    """Whether the crawl waits for URLs when it has nothing to do."""
-    longest_sleep: float = math.inf
-    """Seconds that it may wait for delayed requests."""
 
     @property
     def left(self) -> int:
         """Number of requests that are not done."""
         return self.ready + self.in_flight + self.delayed + self.unstored
+
+    def reason(self, given: str) -> str:
+        """Return the true reason of a crawl that Scrapy closes with a ``given`` one.
+
+        It has *finished* when no request is left and none can come. It is *incomplete*
+        when it has nothing to do, but requests are left: they cannot be restored, were
+        refused, or their processing was aborted. Then feeds that are written at the end
+        stay unwritten, and the next run tries these requests again.
+
+        A spider may give another reason when it is idle. After Ctrl-C it may have more
+        requests to come, even if none is pending.
+        """
+        if self.left:
+            if given != FINISHED:
+                return given
+            return WAITING if self.left == self.delayed else INCOMPLETE
+        ends = self.start_ended and not self.more and given != SHUTDOWN
+        return FINISHED if ends else given
 
 
 class Move(Enum):
@@ -84,67 +95,15 @@ class Move(Enum):
     END = "end"
 
 
-class Decision(NamedTuple):
-    """The next step of a crawl; and if it ends, how."""
-
-    move: Move
-    reason: str = ""
-    """The true finish reason."""
-
-    @property
-    def status(self) -> int:
-        """The exit status of a process that ends so, unless anything has failed."""
-        return int(self.reason == INCOMPLETE)
-
-
-def next_move(crawl: Status) -> Decision:
-    """Decide on the next step if nothing else happens."""
-    if crawl.ready or crawl.more:
-        return Decision(Move.GO_ON)
-    if crawl.delayed and crawl.due_in <= crawl.longest_sleep:
-        return Decision(Move.SLEEP)
-    if crawl.stays:
-        return Decision(Move.WAIT)
-    return ended(crawl, FINISHED)
-
-
-def ended(crawl: Status, reason: str) -> Decision:
-    """Decide how a crawl has ended that Scrapy closes with ``reason``.
-
-    It has *finished* when no request is left and none can come. It is *incomplete* when
-    it has nothing to do, but requests are left: they cannot be restored, were refused,
-    or their processing was aborted. Then feeds that are written at the end stay
-    unwritten, and the next run tries these requests again.
-
-    A spider may give another reason when it is idle. After Ctrl-C it may have more
-    requests to come, even if none is pending.
-    """
-    if not crawl.left:
-        if crawl.start_ended and not crawl.more and reason != SHUTDOWN:
-            reason = FINISHED
-    elif reason == FINISHED:
-        reason = WAITING if crawl.left == crawl.delayed else INCOMPLETE
-    return Decision(Move.END, reason)
-
-
 class Ending:
-    """Lets a crawl go on, sleep, wait for URLs or end, and logs the reason.
+    """Lets a crawl go on, sleep, wait for URLs or end, and logs the reason."""
 
-    :func:`next_move` decides. ``longest_sleep`` is None if there is no bound.
-    """
-
-    def __init__(
-        self,
-        crawler: Crawler,
-        engine: CrawlEngine,
-        *,
-        stays: bool,
-        longest_sleep: float | None,
-    ) -> None:
-        self._crawler = crawler
-        self._engine = engine
-        self._stays = stays
-        self._longest_sleep = math.inf if longest_sleep is None else longest_sleep
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._crawler = session.crawler
+        settings = session.settings
+        self._stays = settings.stay
+        self._longest_sleep = math.inf if settings.wait is None else settings.wait
         self._said_that_it_waits = False
         self._next_word = 0.0
         self._unstored = 0
@@ -159,17 +118,20 @@ class Ending:
     @property
     def status(self) -> Status:
         """The status of the crawl now."""
-        return self._engine.status._replace(
-            unstored=self._unstored,
-            start_ended=self._engine.starting.over,
-            stays=self._stays,
-            longest_sleep=self._longest_sleep,
-        )
+        return self._session.engine.status._replace(unstored=self._unstored)
+
+    def _next_move(self, status: Status) -> Move:
+        """Decide on the next step if nothing else happens."""
+        if status.ready or status.more:
+            return Move.GO_ON
+        if status.delayed and status.due_in <= self._longest_sleep:
+            return Move.SLEEP
+        return Move.WAIT if self._stays else Move.END
 
     @property
     def goes_on(self) -> bool:
         """Whether the crawl goes on because of pending requests."""
-        return next_move(self.status).move in (Move.GO_ON, Move.SLEEP)
+        return self._next_move(self.status) in (Move.GO_ON, Move.SLEEP)
 
     def log_sleep(self) -> None:
         """Log now and then that the crawl sleeps; called when no request is ready."""
@@ -177,7 +139,7 @@ class Ending:
         if now < self._next_word:
             return
         status = self.status
-        if next_move(status).move is Move.SLEEP:
+        if self._next_move(status) is Move.SLEEP:
             self._next_word = now + BETWEEN_WORDS
             self._say_delayed(status, "the crawl sleeps until then")
 
@@ -186,18 +148,21 @@ class Ending:
 
         Or let it stay open: then the signal comes again every few seconds.
         """
-        if next_move(self.status).move is Move.END:
-            self._engine.committing.commit()
+        if self._next_move(self.status) is Move.END:
+            self._session.engine.committing.commit()
         status = self.status
-        decision = next_move(status)
-        if decision.move is Move.WAIT:
+        move = self._next_move(status)
+        if move is Move.WAIT:
             self._say_that_it_waits()
             raise DontCloseSpider
-        if decision.reason == WAITING:
-            wait = f"BLOOMDUPE_WAIT = {status.longest_sleep:g}"
+        if move is not Move.END:
+            return
+        reason = status.reason(FINISHED)
+        if reason == WAITING:
+            wait = f"BLOOMDUPE_WAIT = {self._longest_sleep:g}"
             self._say_delayed(status, f"{wait} ends the run; {self._remedy}")
-        if decision.reason not in ("", FINISHED):
-            raise CloseSpider(decision.reason)
+        if reason != FINISHED:
+            raise CloseSpider(reason)
 
     def _say_delayed(self, status: Status, what: str) -> None:
         seconds = status.due_in
@@ -222,7 +187,7 @@ class Ending:
             " `bloomdupe add` adds them, and `bloomdupe stop` ends the crawl",
             extra=extra,
         )
-        feeds = self._engine.feeds
+        feeds = self._session.engine.feeds
         if feeds is not None and feeds.waiting:
             logger.warning(
                 "Delivered only when `bloomdupe stop` finds nothing pending: %(feeds)s",
@@ -238,7 +203,7 @@ class Ending:
         if reason == FINISHED:
             line = f"Finished; {line}"
         else:
-            left = plural(self._engine.status.left, "request")
+            left = plural(self.status.left, "request")
             line = f"Stopped; {line}, {left} pending: {self._remedy}"
         logger.info("%(line)s", {"line": line}, extra={"spider": self._crawler.spider})
 
@@ -255,7 +220,7 @@ class Ending:
     @property
     def _remedy(self) -> str:
         """How the requests come again that are left."""
-        if not self._engine.durable:
+        if not self._session.engine.durable:
             return "they are lost, for there is no JOBDIR"
         return "run the same command to go on"
 
@@ -265,7 +230,7 @@ class Ending:
         left = self.status.left
         url, why = self._example or ("", "the log of this run, or of others, tells why")
         remedy = self._remedy
-        if self._engine.durable:
+        if self._session.engine.durable:
             remedy = "mend the cause and run the same command again, which tries them"
             remedy += " again; feeds that wait for the end of the job wait until then"
             if self._unstored == left:
@@ -296,7 +261,6 @@ class Stopping:
         self._session = session
         self._crawler = session.crawler
         self.failure: BaseException | None = None
-        self._ending = False
         self.may_be_refused = False
         """Whether a refused last commit is no failure: other workers go on."""
         # Not within the call that has failed: closing calls the scheduler.
@@ -304,7 +268,7 @@ class Stopping:
 
     def stop(self) -> None:
         """Close the crawl soon; requests in flight are finished first."""
-        if not self._ending:
+        if not self._session.closed:
             self._closing.set(0)
 
     def fail(self, error: BaseException, what: str = "A checkpoint") -> None:
@@ -314,7 +278,7 @@ class Stopping:
         """
         if self.failure is not None:
             return
-        if isinstance(error, NotOwnerError) and not self._ending:
+        if isinstance(error, NotOwnerError) and not self._session.closed:
             self._session.engine.refused(error)
             return
         self.failure = error
@@ -345,7 +309,7 @@ class Stopping:
             exc_info=None if known else error,
             extra={"spider": self._crawler.spider},
         )
-        if self._ending:
+        if self._session.closed:
             mark_failed(self._crawler)
         else:
             self._closing.set(0)
@@ -360,7 +324,6 @@ class Stopping:
 
     def end(self) -> None:
         """Record that the crawl closes anyway; a failure still counts."""
-        self._ending = True
         self._closing.cancel()
         if self.failure is not None:
             mark_failed(self._crawler)

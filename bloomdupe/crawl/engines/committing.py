@@ -55,7 +55,6 @@ class Committing:
         if is_shared:
             self._thread = Background("bloomdupe", self._failed)
         self._tick = Timer(self._on_tick)
-        self._closed = False
         self._was_quiet, self._gets_on = True, False
         """Whether no page had begun that was not done at the last checkpoint; whether
         there was one after the first."""
@@ -121,9 +120,9 @@ class Committing:
 
     def _follow(self) -> None:
         """Prepare for the next checkpoint, unless one is out."""
-        if self._closed or self.is_out:
-            return
         engine = self._engine
+        if engine.session.closed or self.is_out:
+            return
         soon, due = engine.after_commit(), engine.frontier.due
         self.backpressure = self.backpressure and due and not engine.fails()
         self._tick.set(SOON if soon or due else self._interval)
@@ -141,7 +140,7 @@ class Committing:
 
     def close(self) -> None:
         """Write no more checkpoints but those that are asked for."""
-        self._closed, self.backpressure = True, False
+        self.backpressure = False
         self.quiet.end()
         self._tick.cancel()
         self._wait()

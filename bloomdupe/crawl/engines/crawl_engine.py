@@ -82,7 +82,6 @@ class CrawlEngine:
         been marked. The slot of each, and whether ``start()`` has yielded it.
         """
         self._refused: NotOwnerError | None = None
-        self._closed = False
         self._reading = Timer(self._on_refusal)
         self.rules = self._open_rules()
         session.slots.attach(frontier, self.rules)
@@ -460,6 +459,7 @@ class CrawlEngine:
             due_in=frontier.next_due - time.time(),
             more=self._refused is not None
             or (self._added is not None and self._added.has_work),
+            start_ended=self.starting.over,
         )
 
     # Checkpoints
@@ -583,7 +583,6 @@ class CrawlEngine:
 
     def close(self, reason: str) -> None:
         """Write the last checkpoint and the reason of the run's end; stop watching."""
-        self._closed = True
         self.committing.close()
         self._reading.cancel()
         if self._refused is not None:

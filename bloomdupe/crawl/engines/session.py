@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
-from bloomdupe.crawl.ending import Ending, MemoryWatch, Stopping, ended
+from bloomdupe.crawl.ending import INCOMPLETE, Ending, MemoryWatch, Stopping
 from bloomdupe.crawl.engines.crawl_job import queue_order
 from bloomdupe.crawl.in_flight.outcomes import Outcome
 from bloomdupe.crawl.in_flight.registry import InFlightRegistry
@@ -53,6 +53,7 @@ class Session:
         self.stats = crawler.stats
         self.access = EngineAccess(crawler)
         self.stopping = Stopping(self)
+        self.ending = Ending(self)
         self.serializer = Serializer(crawler.spider)
         self.registry = InFlightRegistry()
         backoff = settings.retry_backoff
@@ -86,12 +87,6 @@ class Session:
     def open(self, engine: CrawlEngine) -> None:
         """Go on with the crawl that an engine keeps, and watch Scrapy from now on."""
         self.engine = self.registry.engine = engine
-        self.ending = Ending(
-            self.crawler,
-            engine,
-            stays=self.settings.stay,
-            longest_sleep=self.settings.wait,
-        )
         engine.open()
         self._watch()
         self._log_status()
@@ -221,11 +216,11 @@ class Session:
     def close(self, reason: str) -> None:
         """Close the engine, which makes everything durable, and stop watching."""
         self._memory_watch.end()
-        self.stopping.end()
-        decision = ended(self.ending.status, reason)
-        others_go_on = self.settings.is_shared and decision.reason != FINISHED
-        self.stopping.may_be_refused = others_go_on
-        self.engine.close(decision.reason)
         self.closed = True
-        if decision.status and self.stopping.failure is None:
+        self.stopping.end()
+        true_reason = self.ending.status.reason(reason)
+        others_go_on = self.settings.is_shared and true_reason != FINISHED
+        self.stopping.may_be_refused = others_go_on
+        self.engine.close(true_reason)
+        if true_reason == INCOMPLETE and self.stopping.failure is None:
             self.ending.say()

@@ -242,7 +242,7 @@ class WorkerEngine(CrawlEngine):
             commit.done()
         else:
             yield from super().steps(first=first)
-        if not self._closed:
+        if not self.session.closed:
             yield from self._sampling()
             if not first:  # or the spider is not open yet
                 self._access.wake()
@@ -253,7 +253,7 @@ class WorkerEngine(CrawlEngine):
         self._move()
         yield from self._take_cookies()
         self._takes_more = False
-        if self.settings.retry_failed is not None and not self._closed:
+        if self.settings.retry_failed is not None and not self.session.closed:
             self.failures.retry()  # of partitions that came since
         # No more than that sample has seen: what came later may need other cookies.
         inboxes = self._sample.inboxes if self._sample else []
@@ -291,7 +291,7 @@ class WorkerEngine(CrawlEngine):
 
     async def _may_start(self) -> bool:
         """Wait until this worker is the leader; False if there is no need to start."""
-        while not (self.starting.ended or self._closed):
+        while not (self.starting.ended or self.session.closed):
             if self.frontier.leads and self._refused is None:
                 return True
             if self._has_finished():
