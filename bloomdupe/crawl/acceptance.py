@@ -130,8 +130,7 @@ class Acceptance:
             slot, request.priority, payload or b"", keys, is_start(request),
             not_before, forced, form, repeats,
         )  # fmt: skip
-        page = None if work is None else work.root
-        engine.take(Accepted(request, sent, parent, page, start, payload is None))
+        engine.take(Accepted(request, sent, work, start, payload is None))
         return True
 
     def _key_of(self, request: Request) -> tuple[Key, bool]:
@@ -219,7 +218,7 @@ class Acceptance:
             else:
                 due = time.time() + growing.seconds(tries_of(request))
                 not_before = max(due, not_before or 0.0)
-        return request, not_before, answers or is_again
+        return request, not_before, answers or (is_again and parent is not None)
 
     def _payload(self, request: Request, of: InFlightRequest | None) -> bytes | None:
         """Return a request as bytes, if it is stored; ``of``: the one that it repeats.
@@ -272,5 +271,4 @@ def check_asked(request: Request) -> float | None:
 
 def was_visited(in_flight: InFlightRequest | None) -> bool:
     """Whether a page was visited before: its redirect leads to a URL that was seen."""
-    visit = None if in_flight is None else in_flight.visit
-    return visit is not None and visit.known
+    return in_flight is not None and in_flight.visit.known

@@ -86,8 +86,6 @@ DELAY = "bloomdupe_delay"
 
 TIME_KEYS = (NOT_BEFORE, DELAY)
 
-LARGEST = 1e300
-"""No number is greater, as an integer can be that is no float."""
 YEAR_10000 = 253_402_300_800.0
 """Unix time; ``datetime`` ends there, too."""
 
@@ -104,7 +102,7 @@ def time_of(request: Request, now: float) -> float | None:
             f"its meta has both {NOT_BEFORE!r} and {DELAY!r}; give one of them"
         )
     if DELAY in meta:
-        return _checked(now + _number(DELAY, meta[DELAY], "seconds"), DELAY, meta)
+        return now + _number(DELAY, meta[DELAY], "seconds, not up to the year 10000")
     if NOT_BEFORE not in meta:
         return None
     value = meta[NOT_BEFORE]
@@ -115,8 +113,8 @@ def time_of(request: Request, now: float) -> float | None:
                 " as datetime.now(timezone.utc) has"
             )
         return value.timestamp()
-    what = "Unix seconds or a datetime with a time zone"
-    return _checked(_number(NOT_BEFORE, value, what), NOT_BEFORE, meta)
+    what = "Unix seconds before the year 10000 or a datetime with a time zone"
+    return _number(NOT_BEFORE, value, what)
 
 
 def without_time(request: Request) -> Request:
@@ -133,19 +131,10 @@ def _number(name: str, value: object, what: str, above: float = -math.inf) -> fl
     if (
         isinstance(value, bool)
         or not isinstance(value, (int, float))
-        or not above < value < LARGEST
+        or not above < value < YEAR_10000
     ):
         raise UnserializableError(f"meta[{name!r}] = {shown(value)}: expected {what}")
     return float(value)
-
-
-def _checked(due: float, name: str, meta: dict[str, object]) -> float:
-    if due >= YEAR_10000:
-        raise UnserializableError(
-            f"meta[{name!r}] = {meta[name]!r} is after the year 9999: it is given in"
-            " seconds"
-        )
-    return due
 
 
 REVISIT = "bloomdupe_revisit"
@@ -197,13 +186,12 @@ class Revisits:
         ``follows`` is the request in flight that this one is a retry or redirect of.
         """
         if follows is not None:
-            return follows.visit is not None or self._rule(follows) is not None
+            return self._rule(follows) is not None
         return self.rule_of(request) is not None
 
     def follow(self, in_flight: InFlightRequest) -> Visit | None:
         """Return the visit that a retry or redirect of a request inherits."""
-        visit = in_flight.visit or Visit()
-        rule = self._rule(in_flight)
+        visit, rule = in_flight.visit, self._rule(in_flight)
         in_flight.outcome.visited = None
         if rule is None or not in_flight.entry.payload:
             return None
@@ -211,7 +199,7 @@ class Revisits:
         return replace(visit, rule=rule, origin=origin)
 
     def _rule(self, in_flight: InFlightRequest) -> float | None:
-        if in_flight.visit is not None and in_flight.visit.rule is not None:
+        if in_flight.visit.rule is not None:
             return in_flight.visit.rule
         try:
             return self.rule_of(in_flight.request)
@@ -225,9 +213,8 @@ class Revisits:
 
     def answered(self, in_flight: InFlightRequest, result: object) -> None:
         """Note the time of the visit, if the page is there or was there before."""
-        known = in_flight.visit is not None and in_flight.visit.known
         found = isinstance(result, Response) and result.status < 400
-        if isinstance(result, Request) or not (found or known):
+        if isinstance(result, Request) or not (found or in_flight.visit.known):
             return
         if in_flight is in_flight.root and self._rule(in_flight) is not None:
             in_flight.outcome.visited = time.time()
@@ -237,7 +224,7 @@ class Revisits:
         visited, rule = in_flight.outcome.visited, self._rule(in_flight)
         if visited is None or rule is None:  # a callback has removed the rule
             return
-        visit = in_flight.visit or Visit()
+        visit = in_flight.visit
         payload = visit.origin or in_flight.entry.payload
         if not payload:
             self._warn(in_flight.request)

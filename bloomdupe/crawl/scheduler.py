@@ -24,7 +24,7 @@ from bloomdupe.inside_scrapy.private_names import check_names
 from bloomdupe.inside_scrapy.processing import CURRENT
 from bloomdupe.links.link_filter import Duplicate, attach_link_filter
 from bloomdupe.printable import logger_of
-from bloomdupe.requests.layout import Visit, url_of
+from bloomdupe.requests.layout import url_of
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -99,8 +99,7 @@ class FrontierScheduler(BaseScheduler):
         """Open or create the crawl, and continue from the last run.
 
         Raises the errors of :meth:`bloomdupe.BloomFilter.open` or
-        :meth:`SharedFrontier.open`, :class:`~bloomdupe.errors.FeedError`, and
-        :class:`~bloomdupe.errors.InterruptedOpeningError`.
+        of Redis, and :class:`~bloomdupe.errors.FeedError`.
         """
         with opening(self._crawler):
             leave_scrapys_file(self._crawler, lambda: self._failed)
@@ -247,9 +246,8 @@ class FrontierScheduler(BaseScheduler):
 
     def next_request(self) -> Request | None:
         """Return the next request, or None if no slot is ready for one."""
-        session = self._opened
-        in_flight = None
-        if session.stopping.failure is None:
+        session, in_flight = self._session, None
+        if session is not None and session.stopping.failure is None:
             try:
                 in_flight = self._next(session)
             except Exception as error:  # noqa: BLE001 - the engine would ask for ever
@@ -272,7 +270,7 @@ class FrontierScheduler(BaseScheduler):
         else:
             self._alarm.set(SHORTEST_ALARM)
             return None
-        in_flight = session.registry.add(request, entry, Visit.of(entry.payload))
+        in_flight = session.registry.add(request, entry)
         stored = session.engine.durable and entry.payload is not None
         where = "disk" if stored else "memory"
         self._stats.inc_value(f"scheduler/dequeued/{where}")
@@ -299,11 +297,6 @@ class FrontierScheduler(BaseScheduler):
             )
             return None
 
-    @property
-    def _opened(self) -> Session:
-        if self._session is None:
-            raise RuntimeError("the scheduler is not open")
-        return self._session
-
     def _on_alarm(self) -> None:
-        self._opened.access.wake()
+        if self._session is not None:
+            self._session.access.wake()

@@ -18,7 +18,7 @@ from bloomdupe.requests.callbacks import name_of_method
 from bloomdupe.requests.values import pack
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.in_flight.outcomes import Key
@@ -65,10 +65,10 @@ class StartItem(InFlightRequest):
 class Starting:
     """Decides on start requests, and skips items of ``start()`` that are done.
 
-    ``knows`` says whether a key is seen. Each round has keys of its own.
+    Each round has keys of its own.
     """
 
-    def __init__(self, session: Session, run: Run, knows: Callable[..., bool]) -> None:
+    def __init__(self, session: Session, run: Run) -> None:
         policy = session.settings.start_requests
         self._session = session
         self._run = run
@@ -76,9 +76,6 @@ class Starting:
         self._registry = session.registry
         self._serializer = session.serializer
         self._access = session.access
-        self._knows = knows
-        self.is_ours: Callable[[], bool] = lambda: True
-        """Whether this process goes through the outputs; it may change."""
         self.ended = False
         """Whether ``start()`` has yielded all its outputs, as far as is known."""
         self._watching = True
@@ -91,10 +88,6 @@ class Starting:
         self._counts: dict[bytes, int] = {}
         """How often outputs have come, by their keys without the number."""
 
-    async def may_go_on(self) -> bool:
-        """Wait until ``start()`` may run; False if there is no need."""
-        return not self.ended
-
     async def watch(
         self, outputs: AsyncIterator[Any] | None = None
     ) -> AsyncIterator[Any]:
@@ -105,7 +98,7 @@ class Starting:
         """
         self._watching = True
         try:
-            while await self.may_go_on():
+            while await self._session.engine.may_start():
                 if outputs is None:
                     outputs = await self._access.start_again()
                 self._is_stale = False
@@ -145,13 +138,17 @@ class Starting:
         """Run ``start()`` anew, as after a kill: some of it may be durable nowhere."""
         self.drop()
         self.ended = False
-        if self.is_ours() and not (self._watching or self._session.closed):
+        leads = self._session.engine.frontier.leads
+        if leads and not (self._watching or self._session.closed):
             self._access.go_through(self.watch())
 
     @property
     def over(self) -> bool:
         """Whether this run waits for no more outputs of ``start()``."""
-        return self.ended or not self.is_ours()
+        return self.ended or not self._session.engine.frontier.leads
+
+    def _knows(self, key: bytes, *, exact: bool, of: Request | None = None) -> bool:
+        return self._session.engine.knows(key, exact=exact, of=of)
 
     # Items
 

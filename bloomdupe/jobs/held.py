@@ -236,7 +236,7 @@ def brought_back(payload: bytes) -> bytes:
     ``dont_filter``, and so have the requests that follow from it. If a rule has the
     page revisited, its visits begin anew.
     """
-    if Visit.of(payload) is None:
+    if Visit.of(payload) == Visit():
         payload = Visit(renewed=True).added_to(payload)
     return changed(payload, dont_filter=True)
 

@@ -171,10 +171,10 @@ class Visit:
     """
 
     @classmethod
-    def of(cls, payload: bytes | None) -> Visit | None:
-        """Return the visit in a payload, or None."""
+    def of(cls, payload: bytes | None) -> Visit:
+        """Return the visit in a payload; without any, the one before the first."""
         if not payload or payload[:3] != _FULL:
-            return None
+            return cls()
         return cls(*unpacked(payload)[-1])
 
     def added_to(self, payload: bytes) -> bytes:

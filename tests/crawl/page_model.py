@@ -223,7 +223,7 @@ class Engine(CrawlEngine):
         )
         notes = self.frontier.seen.notes
         self.run = Run(notes, pending=len(self), again=False, stays=False)
-        self.starting = Starting(session, self.run, self.knows)
+        self.starting = Starting(session, self.run)
         self.outcomes = Outcomes(store)
         self.checkpoint = Checkpoint(_crawler(), self.frontier, self.outcomes)
         feeds: Any = _Feeds(self.checkpoint.record.get("items", {}))

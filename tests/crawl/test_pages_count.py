@@ -182,8 +182,7 @@ def asked(engine: Engine, page: InFlightRequest | None, count: int = 1) -> None:
     """Let a page ask for requests with ``dont_filter``; None: plain ones."""
     for number in range(count):
         request = Request(f"data:,{number}", dont_filter=page is not None)
-        root = None if page is None else page.root
-        engine.take(Accepted(request, SentRequest("a", 0, b"payload"), page, root))
+        engine.take(Accepted(request, SentRequest("a", 0, b"payload"), page))
 
 
 def written(engine: Engine) -> int:

@@ -89,7 +89,7 @@ class Committing:
         begun = perf_counter()
         for send in self._engine.steps(first=True):
             send()
-        self._engine.wrote(perf_counter() - begun)
+        self._engine.watch.wrote(perf_counter() - begun)
 
     def begin(self) -> None:
         """Write checkpoints from now on."""
@@ -168,7 +168,7 @@ class Committing:
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - of any listener
             self._engine.session.stopping.fail(error)
         else:
-            self._engine.wrote(perf_counter() - begun)
+            self._engine.watch.wrote(perf_counter() - begun)
 
     def _failed(self, error: BaseException) -> None:
         self._engine.session.stopping.fail(error)

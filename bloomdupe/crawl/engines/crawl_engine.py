@@ -89,7 +89,7 @@ class CrawlEngine:
         self.run = self._open_run()
         self.outcomes = Outcomes(settings.directory)
         self.failures = Failures(self)
-        self.starting = Starting(session, self.run, self.knows)
+        self.starting = Starting(session, self.run)
         self._restore()
         self.committing = Committing(self, self._interval)
 
@@ -223,6 +223,10 @@ class CrawlEngine:
         self.watch.begin()
         self.committing.begin()
 
+    async def may_start(self) -> bool:
+        """Wait until ``start()`` may run; False if there is no need."""
+        return not self.starting.ended
+
     def push_failed(self, slot: str, priority: int, payload: bytes) -> None:
         """Make a failed request pending again."""
         self.has_work()
@@ -273,14 +277,14 @@ class CrawlEngine:
         """Make a request pending, and mark it."""
         if self.run.idle:
             self.has_work()
-        request, sent, parent, page, of_start, is_part = accepted
+        request, sent, work, of_start, is_part = accepted
         checked = self._filtered and not request.dont_filter
-        volatile = self.durable and page is not None and not (checked or is_part)
-        if parent is not None and (volatile or is_part):
-            parent.begun = True
-        if parent is not None and sent.payload and sent.repeats:
-            sent = self._with_visit(sent, parent)
-        if self.durable and page is None and not of_start:
+        volatile = self.durable and work is not None and not (checked or is_part)
+        if work is not None and (volatile or is_part):
+            work.begun = True
+        if work is not None and sent.payload and sent.repeats:
+            sent = self._with_visit(sent, work)
+        if self.durable and work is None and not of_start:
             self.outcomes.ack(Outcome(accepted))
         if not (is_part or self.frontier.is_here(sent.slot)):
             self._send(accepted, sent, volatile=volatile)
@@ -306,7 +310,7 @@ class CrawlEngine:
         self._unmarked |= {key: where for key, _ in keys}
         self.session.registry.expect_part(
             entry,
-            accepted.page,
+            accepted.work,
             keys,
             alone=checked
             and bool(keys)
@@ -320,16 +324,14 @@ class CrawlEngine:
         A fingerprint that it shares with a request in memory is marked when that
         request is done: after a crash, the other one must not count as seen.
         """
-        request, sent, before, page, of_start, _ = accepted
+        request, sent, work, of_start, _ = accepted
         for key, exact in sent.keys:
             if key not in self._unmarked:
                 self._mark(key, exact, sent.slot, of_start=of_start)
-        if not entry.volatile:
-            return
-        assert page is not None  # noqa: S101 - or it would be durable
-        child = self.session.registry.expect_volatile(entry, page)
-        if sent.repeats and before and request.url == before.request.url:
-            child.first = before.first
+        if entry.volatile and work is not None:  # or it would be durable
+            child = self.session.registry.expect_volatile(entry, work)
+            if sent.repeats and request.url == work.request.url:
+                child.first = work.first
 
     def _send(self, accepted: Accepted, sent: SentRequest, *, volatile: bool) -> None:
         """Send a request to the worker that keeps the requests of its slot."""
@@ -478,12 +480,6 @@ class CrawlEngine:
         failed = self.session.stopping.failure is not None
         idle = self.run.idle and not self.settings.is_shared
         return failed or self._refused is not None or idle
-
-    def wrote(self, seconds: float) -> None:
-        """Record how long a checkpoint took."""
-        self.watch.wrote(seconds)
-        if self.durable:
-            self._stats.inc_value("bloomdupe/checkpoints")
 
     def after_commit(self) -> bool:
         """Obey the user; return whether the next commit should come soon."""

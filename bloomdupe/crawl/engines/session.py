@@ -147,12 +147,12 @@ class Session:
         """Take an item that is through its pipelines, as lines for the feeds.
 
         Items of ``start()`` may come when the crawl has closed: the next run, or
-        another worker, yields them again.
+        another worker, yields them again, and so does a page that is left.
         """
-        if self.closed:
-            return
         # A pipeline may have lost track, the response has not.
         parent = self.parent() or self.registry.of(getattr(response, "request", None))
+        if self.closed or (parent is not None and parent.is_dropped):
+            return
         outcome = Outcome() if parent is None else parent.outcome
         outcome.items += 1
         outcomes = self.engine.outcomes
@@ -166,8 +166,6 @@ class Session:
         if parent is None:
             outcome.of_no_page = True
             outcomes.ack(outcome)
-        elif parent.root.is_left:  # the next run yields it again
-            outcomes.forget(outcome)
         elif type(parent) is StartItem:
             self.registry.end_item(parent)
 

@@ -65,8 +65,6 @@ class WorkerEngine(CrawlEngine):
         self._sample: Sample | None = None
         held.load, held.more, held.may_leave = self._load, self._more, self._may_leave
         super().__init__(session, held, filtered=True)
-        self.starting.may_go_on = self._may_start  # type: ignore[method-assign]
-        self.starting.is_ours = lambda: self.frontier.leads
 
     # Opening
 
@@ -141,9 +139,9 @@ class WorkerEngine(CrawlEngine):
         return self._sent.contains(_sent_key(key, of))
 
     def _send(self, accepted: Accepted, sent: SentRequest, *, volatile: bool) -> None:
-        request, page = accepted.request, accepted.page
-        if volatile and page is not None:
-            page.outcome.then.append(partial(self._deliver, sent))
+        request, work = accepted.request, accepted.work
+        if volatile and work is not None:
+            work.outcome.then.append(partial(self._deliver, sent))
         else:
             self._deliver(sent)
         # With limits there may be room the next time.
@@ -289,7 +287,7 @@ class WorkerEngine(CrawlEngine):
         self._home = self.frontier.store.number
         self._read_record()
 
-    async def _may_start(self) -> bool:
+    async def may_start(self) -> bool:
         """Wait until this worker is the leader; False if there is no need to start."""
         while not (self.starting.ended or self.session.closed):
             if self.frontier.leads and self._refused is None:

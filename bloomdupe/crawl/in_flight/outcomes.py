@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import deque
 from contextlib import suppress
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import IO, TYPE_CHECKING, TypeAlias
 
@@ -26,38 +27,27 @@ Key: TypeAlias = tuple[bytes, bool]
 """A fingerprint, and whether it is exact."""
 
 
+@dataclass(slots=True, eq=False)
 class Outcome:
     """Everything that is recorded when one request is acknowledged, with its parts."""
 
-    __slots__ = (
-        "answers",
-        "items",
-        "loose",
-        "of_no_page",
-        "packed",
-        "spilled",
-        "then",
-        "visited",
-    )
-
-    def __init__(self, loose: Accepted | None = None) -> None:
-        self.loose = loose
-        """A request that no page and no ``start()`` would yield again."""
-        self.answers: list[tuple[int, str, int]] = []
-        """Responses received: HTTP status, slot, and bytes of the body."""
-        self.of_no_page = False
-        """Whether it belongs to no page that could yield it again."""
-        self.items = 0
-        self.packed = bytearray()
-        """Lines, each after its feed's number and its length."""
-        self.spilled: list[tuple[int, int]] = []
-        """Places of the earlier lines in the file of :class:`Outcomes`: first byte, and
-        number of bytes."""
-        self.visited: float | None = None
-        """Unix time of this visit, if the page is revisited."""
-        self.then: list[Callable[[], object]] = []
-        """What is done when it counts: keys are marked, requests are sent, failures are
-        recorded."""
+    loose: Accepted | None = None
+    """A request that no page and no ``start()`` would yield again."""
+    answers: list[tuple[int, str, int]] = field(default_factory=list)
+    """Responses received: HTTP status, slot, and bytes of the body."""
+    of_no_page: bool = False
+    """Whether it belongs to no page that could yield it again."""
+    items: int = 0
+    packed: bytearray = field(default_factory=bytearray)
+    """Lines, each after its feed's number and its length."""
+    spilled: list[tuple[int, int]] = field(default_factory=list)
+    """Places of the earlier lines in the file of :class:`Outcomes`: first byte, and
+    number of bytes."""
+    visited: float | None = None
+    """Unix time of this visit, if the page is revisited."""
+    then: list[Callable[[], object]] = field(default_factory=list)
+    """What is done when it counts: keys are marked, requests are sent, failures are
+    recorded."""
 
 
 class Outcomes:
@@ -134,20 +124,10 @@ class Outcomes:
     def lines_of(self, outcome: Outcome) -> Iterator[Line]:
         """Yield the lines of an outcome."""
         for start, size in outcome.spilled:
-            yield from _unpacked(self._read(start, size))
-        yield from _unpacked(outcome.packed)
-
-    def _read(self, start: int, size: int) -> bytes:
-        """Return a piece, which was in memory before in one piece, too."""
-        assert self._file is not None  # noqa: S101 - something was spilled
-        try:
+            assert self._file is not None  # noqa: S101 - something was spilled
             self._file.seek(start)
-            return self._file.read(size)
-        except OSError as error:
-            where = self._directory
-            raise FeedError(
-                f"cannot read the items spilled to {where}: {error}"
-            ) from error
+            yield from _unpacked(self._file.read(size))  # it was in memory before, too
+        yield from _unpacked(outcome.packed)
 
     def committed(self, outcomes: int) -> None:
         """Mark the first ``outcomes`` as durable, with all their lines."""

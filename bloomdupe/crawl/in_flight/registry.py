@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
     from bloomdupe.crawl.in_flight.outcomes import Key
     from bloomdupe.frontier.slot_queue import Entry
-    from bloomdupe.requests.layout import Visit
 
 
 logger = logger_of(__name__)
@@ -104,14 +103,12 @@ class InFlightRegistry:
         """Return the request in flight; None if it did not come from the scheduler."""
         return self._in_flight.get(id(request))
 
-    def add(
-        self, request: Request, entry: Entry, visit: Visit | None = None
-    ) -> InFlightRequest:
+    def add(self, request: Request, entry: Entry) -> InFlightRequest:
         """Note that Scrapy gets the request now; it must be a new object."""
         in_flight, entry.attachment = entry.attachment, None
         if type(in_flight) is not InFlightRequest:
             in_flight = InFlightRequest(self, entry)
-        in_flight.request, in_flight.visit = request, visit
+        in_flight.request = request
         self._in_flight[id(request)] = in_flight
         for follow in self.handed_out:
             follow(in_flight)
@@ -130,18 +127,19 @@ class InFlightRegistry:
     def expect_part(
         self,
         entry: Entry,
-        page: InFlightRequest | None,
+        work: InFlightRequest | None,
         keys: Sequence[Key],
         *,
         alone: bool,
         of_start: bool,
     ) -> None:
-        """Note a pending request that cannot be stored, as a part of its ``page``.
+        """Note a pending request that cannot be stored, as a part of a page.
 
-        The ``keys`` are marked when it counts: with its page, or ``alone``. One of no
-        page is its own root: only ``start()`` yields it again.
+        It is the page of the ``work`` that has led to it. The ``keys`` are marked when
+        it counts: with its page, or ``alone``. One of no page is its own root: only
+        ``start()`` yields it again.
         """
-        root = None if page is None else page.root
+        root = None if work is None else work.root
         in_flight = InFlightRequest(self, entry, None if alone else root)
         request: Any = entry.attachment
         in_flight.request, entry.attachment = request, in_flight
@@ -154,10 +152,10 @@ class InFlightRegistry:
             self.with_parts.add(in_flight)
         in_flight.outcome.then.append(partial(self.engine.mark_acked, keys))
 
-    def expect_volatile(self, entry: Entry, page: InFlightRequest) -> InFlightRequest:
+    def expect_volatile(self, entry: Entry, work: InFlightRequest) -> InFlightRequest:
         """Note a pending request that is volatile."""
         entry.attachment = in_flight = InFlightRequest(self, entry)
-        root = in_flight.page = page.root
+        root = in_flight.page = work.root
         self._since.setdefault(root, monotonic())
         root.children.append(in_flight)
         self.volatile += 1

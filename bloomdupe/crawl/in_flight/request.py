@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import InitVar, dataclass, field
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from scrapy import Request, exceptions
 from scrapy.exceptions import IgnoreRequest, StopDownload
@@ -13,12 +14,12 @@ from twisted.internet import error as internet
 from twisted.web.client import ResponseFailed
 
 from bloomdupe.crawl.in_flight.outcomes import Outcome
+from bloomdupe.requests.layout import Visit
 
 if TYPE_CHECKING:
     from bloomdupe.crawl.in_flight.registry import InFlightRegistry
     from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.frontier.slot_queue import Entry
-    from bloomdupe.requests.layout import Visit
 
 
 CODE = ("callback", "errback", "pipeline")
@@ -54,71 +55,57 @@ REASONS: tuple[tuple[str, tuple[type[BaseException], ...]], ...] = (
 """Exceptions of downloads by reason; the reason of any other is ``download``."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class InFlightRequest:
     """One request handed to the engine: a ``Work`` of ``inside_scrapy.processing``.
 
     Its *root* is the request itself. A request that cannot be stored is a *part* of its
-    page: it has the page's root, and the root is done when all its parts have ended.
+    page: it has the root ``of`` the page, which is done when all its parts have ended.
     For *volatile* roots and for parts that count by themselves see
     :mod:`bloomdupe.crawl.in_flight.registry`.
     """
 
-    __slots__ = (
-        "begun",
-        "broken",
-        "children",
-        "entry",
-        "failed",
-        "first",
-        "outcome",
-        "page",
-        "parts",
-        "registry",
-        "request",
-        "retried",
-        "root",
-        "try_counts",
-        "visit",
-    )
-
-    request: Request
-    """Once it is handed out; of a request that cannot be stored, before that, too."""
-    is_start_item = False
+    is_start_item: ClassVar[bool] = False
     """Whether it is an item of ``start()``."""
 
-    def __init__(
-        self,
-        registry: InFlightRegistry,
-        entry: Entry,
-        root: InFlightRequest | None = None,
-    ) -> None:
-        self.registry = registry
-        self.entry = entry
-        self.root = self if root is None else root
-        self.outcome: Outcome = Outcome() if root is None else root.outcome
-        """What the root and its parts have yielded so far."""
-        self.page: InFlightRequest | None = None
-        """Of a root that is volatile: the root that is acknowledged before it. Of a
-        root that cannot be stored: the root that is not done before it."""
-        self.parts = 1
-        """Of a root: number of requests that have not ended, with itself."""
-        self.children: list[InFlightRequest] = []
-        """Of a root: volatile requests that it and its parts have yielded."""
-        self.begun = False
-        """Whether it has yielded an item, or a request that is not a plain link."""
-        self.broken = False
-        """Of a root: whether it is not done though it ends. The processing of it or of
-        a part was aborted, or a request that it has yielded was refused."""
-        self.first = entry.payload
-        """Payload of the request before its first try, as far as it is known."""
-        self.failed: FailureReason | None = None
-        """The first failure, if there is any."""
-        self.retried = False
-        """Whether the answer was a retry of the same request."""
-        self.try_counts = True
-        """Whether a retry of it counts as one of its tries."""
-        self.visit: Visit | None = None
-        """The visit that came with the request, if its page is revisited."""
+    registry: InFlightRegistry
+    entry: Entry
+    of: InitVar[InFlightRequest | None] = None
+    request: Request = field(init=False)
+    """Once it is handed out; of a request that cannot be stored, before that, too."""
+    root: InFlightRequest = field(init=False)
+    outcome: Outcome = field(init=False)
+    """What the root and its parts have yielded so far."""
+    page: InFlightRequest | None = None
+    """Of a root that is volatile: the root that is acknowledged before it. Of a root
+    that cannot be stored: the root that is not done before it."""
+    parts: int = 1
+    """Of a root: number of requests that have not ended, with itself."""
+    children: list[InFlightRequest] = field(default_factory=list)
+    """Of a root: volatile requests that it and its parts have yielded."""
+    begun: bool = False
+    """Whether it has yielded an item, or a request that is not a plain link."""
+    broken: bool = False
+    """Of a root: whether it is not done though it ends. The processing of it or of a
+    part was aborted, or a request that it has yielded was refused."""
+    first: bytes | None = field(init=False)
+    """Payload of the request before its first try, as far as it is known."""
+    failed: FailureReason | None = None
+    """The first failure, if there is any."""
+    retried: bool = False
+    """Whether the answer was a retry of the same request."""
+    try_counts: bool = True
+    """Whether a retry of it counts as one of its tries."""
+
+    def __post_init__(self, of: InFlightRequest | None) -> None:
+        self.root = self if of is None else of
+        self.outcome = Outcome() if of is None else of.outcome
+        self.first = self.entry.payload
+
+    @property
+    def visit(self) -> Visit:
+        """What its payload says of the visits of its page."""
+        return Visit.of(self.entry.payload)
 
     @property
     def is_volatile(self) -> bool:
@@ -162,8 +149,7 @@ class InFlightRequest:
 
     def release(self) -> None:
         """Free the slot, unless it is free already."""
-        if self.entry.active:
-            self.registry.engine.frontier.release(self.entry)
+        self.registry.engine.frontier.release(self.entry)
 
     def answered(self, result: object) -> None:
         """Handle the downloader's answer: the slot is free."""
@@ -227,10 +213,8 @@ class Accepted(NamedTuple):
     request: Request
     sent: SentRequest
     """The same as bytes; without any if it need not be stored, or cannot be."""
-    parent: InFlightRequest | None
-    """The request in flight that has yielded it."""
-    page: InFlightRequest | None
-    """The root of that request, or the item of ``start()`` that has led to it."""
+    work: InFlightRequest | None
+    """The request in flight, or item of ``start()``, that has led to it."""
     of_start: bool = False
     """Whether ``start()`` has yielded it."""
     is_part: bool = False

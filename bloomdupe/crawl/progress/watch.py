@@ -112,6 +112,8 @@ class Watch:
         self.longest = max(self.longest, seconds)
         self._longest_since = max(self._longest_since, seconds)
         self._checkpoint_at = time.time()
+        if self._engine.durable:
+            self._session.stats.inc_value("bloomdupe/checkpoints")
 
     def _point(self, how: str) -> Point:
         """Return a point for the present moment."""

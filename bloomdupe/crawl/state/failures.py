@@ -12,6 +12,7 @@ import msgpack  # type: ignore[import-untyped]
 
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.printable import logger_of
+from bloomdupe.requests.layout import Visit
 from bloomdupe.store.format import DIGEST_BYTES, FAILURES, stored_priority
 from bloomdupe.store.store import Part, Participant, Unwritten
 
@@ -228,9 +229,8 @@ class Failures(Participant):
         request = self._serializer.load(payload)
         if request.meta.pop("retry_times", None) is not None:
             payload = self._serializer.dump(request)
-        if in_flight.visit is None:
-            return payload
-        return in_flight.visit.added_to(payload)
+        visit = in_flight.visit
+        return payload if visit == Visit() else visit.added_to(payload)
 
     # The checkpoint
 
