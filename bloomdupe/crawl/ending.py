@@ -149,7 +149,7 @@ class Ending:
         Or let it stay open: then the signal comes again every few seconds.
         """
         if self._next_move(self.status) is Move.END:
-            self._session.engine.committing.commit()
+            self._session.engine.committing.write()
         status = self.status
         move = self._next_move(status)
         if move is Move.WAIT:

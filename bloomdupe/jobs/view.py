@@ -78,9 +78,7 @@ class View:
         """Pending requests; those in flight included."""
         self.taken_in: int = sum(one.get("sequence", 0) for one in frontiers)
         """Requests ever added."""
-        self.totals = Totals.together(
-            Totals.of(one.get("totals", {})) for one in crawls
-        )
+        self.totals = Totals.together(Totals(**one.get("totals", {})) for one in crawls)
         """Counts of the requests that are done, over all runs."""
         self.slots = {slot.name: slot.requests for slot in slots}
         """Slots with pending requests, and their numbers of requests."""

@@ -77,11 +77,7 @@ def test_pages_are_counted_by_slot_up_to_a_number_of_slots() -> None:
     assert len(totals.by_slot) == MOST_SLOTS
     assert totals.by_slot["0.example"] == [4, 28]
     assert totals.by_slot["1.example"] == [2, 14]
-    assert Totals.of(totals.record) == totals
-
-
-def test_totals_are_read_by_their_names() -> None:
-    assert Totals.of({"pages": 3, "of a later version": [1]}) == Totals(pages=3)
+    assert Totals(**totals.record) == totals
 
 
 def test_a_long_history_stays_small(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ class Checkpoint:
         if self._frontier.store is not None:
             with self._frontier.store.snapshot() as snapshot:
                 self.record = snapshot.record(RECORD) or {}
-        found = Totals.of(self.record.get("totals", {}))
+        found = Totals(**self.record.get("totals", {}))
         self.totals = replace(found, runs=max(found.runs, self.totals.runs))
 
     def begin_run(self) -> None:

@@ -41,11 +41,13 @@ class Committing:
     same time. A store on this machine is written to at once, on the reactor's thread.
     """
 
-    def __init__(self, engine: CrawlEngine, interval: float) -> None:
-        self._engine = engine
-        self._interval = interval
-        # The commits of a worker show that it is alive.
-        is_shared = engine.settings.is_shared
+    def __init__(self, engine: CrawlEngine) -> None:
+        self._engine, settings = engine, engine.settings
+        self._interval = settings.checkpoint_interval
+        is_shared = settings.is_shared
+        if is_shared:  # its commits show that a worker is alive
+            most = min(LONGEST_SILENCE, settings.redis_lease / 10)
+            self._interval = min(self._interval, most)
         self.quiet = Quiet(
             self._is_at_work,
             lambda: engine.memory is not None and not engine.memory.is_empty,
@@ -126,11 +128,6 @@ class Committing:
         soon, due = engine.after_commit(), engine.frontier.due
         self.backpressure = self.backpressure and due and not engine.fails()
         self._tick.set(SOON if soon or due else self._interval)
-
-    def commit(self) -> None:
-        """Write all changes so far now."""
-        if self._engine.checkpoint.changed:
-            self.write()
 
     def write(self) -> None:
         """Write a checkpoint now, on this thread, when no other checkpoint is out."""

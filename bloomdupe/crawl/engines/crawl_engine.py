@@ -91,7 +91,7 @@ class CrawlEngine:
         self.failures = Failures(self)
         self.starting = Starting(session, self.run)
         self._restore()
-        self.committing = Committing(self, self._interval)
+        self.committing = Committing(self)
 
     # Opening
 
@@ -176,11 +176,6 @@ class CrawlEngine:
         slots = session.slots if self.durable else None
         others = self.memory, slots, self.cookies, self.failures, self.watch.history
         self.checkpoint.participants += [one for one in others if one is not None]
-
-    @property
-    def _interval(self) -> float:
-        """Seconds between two checkpoints."""
-        return self.settings.checkpoint_interval
 
     def _open_feeds(self, record: dict[str, Any]) -> FeedExporter | None:
         session, directory = self.session, self.settings.directory

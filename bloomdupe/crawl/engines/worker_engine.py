@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.httpobj import urlparse_cached
 
-from bloomdupe.crawl.engines.committing import LONGEST_SILENCE, Background
+from bloomdupe.crawl.engines.committing import Background
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.engines.handshake import PAUSE, notes_of, say_who
 from bloomdupe.crawl.progress.history import Totals
@@ -112,10 +112,6 @@ class WorkerEngine(CrawlEngine):
         found: list[bytes] = []
         yield lambda: found.extend(cookies.stored())
         cookies.take(found, sample.cookies)
-
-    @property
-    def _interval(self) -> float:
-        return min(super()._interval, LONGEST_SILENCE, self.settings.redis_lease / 10)
 
     # Acceptance
 
@@ -356,7 +352,7 @@ class WorkerEngine(CrawlEngine):
         for number in set(range(PARTITIONS)) - {home}:
             with RedisStore(owner, number).snapshot() as snapshot:
                 crawl = snapshot.record("crawl") or {}
-            found.append(Totals.of(crawl.get("totals", {})))
+            found.append(Totals(**crawl.get("totals", {})))
         return Totals.together(found)
 
     def close(self, reason: str) -> None:

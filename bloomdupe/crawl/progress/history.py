@@ -196,12 +196,6 @@ class Totals:
     """Pages and their bytes, of the first ``MOST_SLOTS`` slots."""
 
     @classmethod
-    def of(cls, record: dict[str, Any]) -> Totals:
-        """Read stored totals: a count that is missing is 0, another name goes."""
-        known = {one.name for one in fields(cls)} & record.keys()
-        return cls(**{name: record[name] for name in known})
-
-    @classmethod
     def together(cls, parts: Iterable[Totals]) -> Totals:
         """Return the totals of a crawl of which each part has a share of the pages."""
         total = cls()
@@ -249,7 +243,7 @@ class Totals:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Return the totals to store."""
+        """Return the totals to store: the arguments that make them again."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def show(self, stats: StatsCollector) -> None:

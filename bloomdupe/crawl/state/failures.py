@@ -40,7 +40,6 @@ BY_SCRAPY = (
 class _Known(NamedTuple):
     url: str
     option: str
-    times: int
 
 
 class Failures(Participant):
@@ -187,12 +186,12 @@ class Failures(Participant):
     ) -> None:
         request = in_flight.request
         digest = self._key_of(request, in_flight.first)
-        before = ledger.known.get(digest)
+        times = ledger.read(digest).times if digest in ledger.known else 0
         referer = request.headers.get("Referer")
         failure = Failure(
             request.url,
             *reason,
-            times=1 if before is None else before.times + 1,
+            times=times + 1,
             time=round(time.time(), 3),
             parent=None if referer is None else referer.decode("latin-1"),
             waiting=False,
@@ -252,7 +251,7 @@ class Failures(Participant):
 class _Ledger:
     """The failed requests in the store of a partition.
 
-    The URL and two fields of each stay in memory; the store has the rest.
+    The URL and the reason of each stay in memory; the store has the rest.
     """
 
     def __init__(self, partition: Partition) -> None:
@@ -288,7 +287,7 @@ class _Ledger:
             self._remember(digest, failure)
 
     def _remember(self, digest: bytes, failure: Failure) -> None:
-        self.known[digest] = _Known(failure.url, failure.option, failure.times)
+        self.known[digest] = _Known(failure.url, failure.option)
         self.urls[failure.url] += 1
 
     def forget(self, digest: bytes) -> None:
