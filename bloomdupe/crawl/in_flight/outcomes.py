@@ -132,18 +132,18 @@ class Outcomes:
     def committed(self, outcomes: int) -> None:
         """Mark the first ``outcomes`` as durable, with all their lines."""
         for _ in range(outcomes):
-            outcome = self._acked.popleft()
-            self._size -= len(outcome.packed)
-            if outcome.spilled:
-                self._in_file -= sum(size for _, size in outcome.spilled)
-        self._shrink()
+            self.forget(self._acked.popleft())
 
     def forget(self, outcome: Outcome) -> None:
-        """Drop an outcome that will never count."""
+        """Drop the lines of an outcome, which are durable, or will never count."""
         self._size -= len(outcome.packed)
         self._in_file -= sum(size for _, size in outcome.spilled)
         outcome.packed, outcome.spilled = bytearray(), []
-        self._shrink()
+        if self._file is not None and not self._in_file and self._end:
+            # Room that is not given back is used again.
+            with suppress(OSError):
+                self._file.truncate(0)
+            self._end = 0
 
     def drop(self) -> list[Accepted]:
         """Drop what is acked, and not committed, unless nothing can yield it again.
@@ -156,12 +156,11 @@ class Outcomes:
         for outcome in acked:
             if outcome.of_no_page:
                 self._acked.append(outcome)
-            elif outcome.loose is not None:
+                continue
+            self.forget(outcome)
+            if outcome.loose is not None:
                 request = outcome.loose.request.copy()
                 loose.append(outcome.loose._replace(request=request))
-        self._size = sum(len(one.packed) for one in self._acked)
-        self._in_file = sum(size for one in self._acked for _, size in one.spilled)
-        self._shrink()
         return loose
 
     def close(self) -> None:
@@ -169,13 +168,6 @@ class Outcomes:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-    def _shrink(self) -> None:
-        if self._file is not None and not self._in_file and self._end:
-            # Room that is not given back is used again.
-            with suppress(OSError):
-                self._file.truncate(0)
-            self._end = 0
 
 
 def _unpacked(data: bytes | bytearray) -> Iterator[Line]:

@@ -1,13 +1,12 @@
 """History: the status of a crawl over time, and how its runs have ended.
 
 In the table ``history`` of the store stands a msgpack array for each point, with the
-fields of :class:`Point` in their order. A run has a point at its beginning, and one at
-its end, unless it was killed.
+fields of :class:`Point` in their order. Its key is that of a place that later points
+overwrite: see :class:`History`.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass, field, fields
 from struct import Struct
@@ -20,7 +19,7 @@ from bloomdupe.store.format import HISTORY
 from bloomdupe.store.store import Participant, Unwritten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from scrapy.statscollectors import StatsCollector
 
@@ -29,16 +28,18 @@ if TYPE_CHECKING:
     from bloomdupe.store.store import Part, Store
 
 
-DAY = 86_400
-TIERS = ((600.0, 5), (DAY, 60), (60 * DAY, 3_600), (math.inf, DAY))
-"""Up to which age, in seconds, there is a point in how many seconds. For a year that
-makes 3,400 points, each 130 bytes and as much again in half-empty pages of LMDB."""
+TIERS = ((5, 120), (60, 1_440), (3_600, 1_440), (86_400, 10_000))
+"""Seconds of a stretch of time of which the last point stays, and of how many
+stretches. For a year that makes 3,400 points, each 130 bytes and as much again in
+half-empty pages of LMDB."""
 
 MOST_RUNS = 500
 """Number of runs that are remembered, the newest."""
 
-MOMENT = Struct(">QQ")
-"""Key of a point: milliseconds of Unix time, and the number of the run."""
+PLACE = Struct(">BQ")
+"""Key of a point: its tier, and the number of its stretch among those of the tier. Or
+what it is of a run (``BEGIN``, ``END``), and the number of the run."""
+BEGIN, END = 0x80, 0x81
 
 
 class Point(NamedTuple):
@@ -85,11 +86,6 @@ class Point(NamedTuple):
     how: str
     """Scrapy's reason, if the run has ended here; else empty."""
 
-    @property
-    def key(self) -> bytes:
-        """Key of the point in the store."""
-        return MOMENT.pack(int(self.time * 1000), self.run)
-
 
 class Ran(NamedTuple):
     """One run of a job."""
@@ -106,7 +102,8 @@ class Ran(NamedTuple):
 
 def read_history(snapshot: Snapshot) -> tuple[list[Point], list[Ran]]:
     """Return points and runs of a store, each in their order."""
-    points = [Point(*msgpack.unpackb(data)) for _, data in snapshot.records(HISTORY)]
+    stored = (Point(*msgpack.unpackb(data)) for _, data in snapshot.records(HISTORY))
+    points = sorted({*stored})  # one may have several places
     by_run: dict[int, list[Point]] = {}
     for point in points:
         by_run.setdefault(point.run, []).append(point)
@@ -118,52 +115,34 @@ def read_history(snapshot: Snapshot) -> tuple[list[Point], list[Ran]]:
     return points, runs
 
 
-def surplus(keys: Sequence[bytes], now: float) -> list[bytes]:
-    """Return the superfluous points, given all of them, in order, at Unix time now.
-
-    The first point of each stretch of time stays, and so do the first and the last
-    point of each remembered run.
-    """
-    gone = []
-    bucket = before = None
-    moments = [MOMENT.unpack(key) for key in keys]
-    runs = [run for _, run in moments]
-    newest = max(runs, default=0)
-    for key, (milliseconds, run), after in zip(
-        keys, moments, [*runs[1:], None], strict=True
-    ):
-        seconds = milliseconds / 1000
-        step = next(step for age, step in TIERS if now - seconds <= age)
-        place = (step, seconds // step)
-        edge = before != run or after != run
-        remembered = run > newest - MOST_RUNS
-        if place == bucket and not (edge and remembered):
-            gone.append(key)
-        bucket, before = place, run
-    return gone
-
-
 class History(Participant):
     """Points of a job, part of the checkpoint.
 
-    Only the keys of those that are stored are in memory.
+    A point has a place in each tier, and there is in the place of the one that was
+    there in the last round of that tier. So none has to be looked for to be removed.
+    The first point of a run and its last one have places of their own.
     """
 
     def __init__(self, store: Store) -> None:
-        with store.snapshot() as snapshot:
-            self._keys = {key for key, _ in snapshot.records(HISTORY)}
+        self._store = store
         self._changes = Unwritten(HISTORY)
-        self._tidied = 0.0
+        self._run = 0
 
     def add(self, point: Point) -> None:
-        """Add a point, and now and then remove surplus points."""
-        self._keys.add(point.key)
-        self._changes[point.key] = msgpack.packb(list(point))
-        if point.time - self._tidied > TIERS[1][1] or point.time < self._tidied:
-            self._tidied = point.time
-            gone = surplus(sorted(self._keys), point.time)
-            self._keys.difference_update(gone)
-            self._changes |= dict.fromkeys(gone)
+        """Add a point."""
+        data, changes, run = msgpack.packb(list(point)), self._changes, point.run
+        for tier, (seconds, most) in enumerate(TIERS):
+            changes[PLACE.pack(tier, int(point.time // seconds) % most)] = data
+        if run != self._run:
+            self._run, begin = run, PLACE.pack(BEGIN, run)
+            with self._store.snapshot() as snapshot:
+                if snapshot.get(HISTORY, begin) is None:  # or another worker began it
+                    changes[begin] = data
+            if run > MOST_RUNS:
+                gone = run - MOST_RUNS
+                changes |= {PLACE.pack(which, gone): None for which in (BEGIN, END)}
+        if point.how:
+            changes[PLACE.pack(END, run)] = data
 
     def prepare(self) -> Part:
         """Return the part of the next checkpoint."""
