@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from bloomdupe.cli.output import table, warn
 from bloomdupe.cli.verbs import FAILED, REQUESTS, SELECTION, Answer, verb
 from bloomdupe.crawl.progress.pace import duration, plural, when
-from bloomdupe.crawl.progress.rounds import versions_in
+from bloomdupe.crawl.progress.rounds import VERSIONS
 from bloomdupe.crawl.state.failures import Failure
 from bloomdupe.crawl.state.rules import described
 from bloomdupe.errors import BloomDupeError, SettingError, shown
@@ -124,7 +124,7 @@ def _rows_of_job(view: View) -> Rows:
     yield "last checkpoint", f"{at} (transaction {number:,})"
     for figure in figures(view):
         yield figure.name, ", ".join(one.text for one in (figure.value, *figure.more))
-    if versions := versions_in(view.notes):
+    if versions := view.notes.get(VERSIONS):
         yield "last with", ", ".join(map(" ".join, versions.items()))
     for name, requests in view.largest.items():
         slow = view.slowness(name)

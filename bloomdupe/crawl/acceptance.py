@@ -80,8 +80,6 @@ class Acceptance:
         self._fingerprint = session.fingerprint
         self._warned: set[CodeType | str | None] = set()
         """What the warnings so far were about: callbacks, polling."""
-        self._asked: tuple[Request, Key] | None = None
-        """The request that the link filter has just asked about, if it is new."""
 
     def takes(self, request: Request) -> bool:
         """Accept a request; False if it was dropped.
@@ -97,7 +95,7 @@ class Acceptance:
         answers = session.processing.answering is not None
         form = answers and parent is not None and parent.request.method not in SAFE
         start = engine.starting.takes(request)
-        key, is_new = self._key_of(request)
+        key = self._key_of(request)
         forced = request.dont_filter or (answers and was_visited(parent))
         # Scrapy's filter does not see a request with dont_filter, so a link to its page
         # is new; and a foreign filter does not mark in the store.
@@ -117,9 +115,7 @@ class Acceptance:
                 # So that its redirect is followed, although that was seen, too.
                 request = copy(request)  # replace() would run its constructor
                 request.dont_filter = True
-        if not forced and not self._passes(
-            request, keys, is_new=is_new, answers=answers, form=form
-        ):
+        if not forced and not self._passes(request, keys, answers=answers, form=form):
             return False
         request, not_before, repeats = self._delayed(
             request, parent, not_before, answers=answers
@@ -133,25 +129,16 @@ class Acceptance:
         engine.take(Accepted(request, sent, work, start, payload is None))
         return True
 
-    def _key_of(self, request: Request) -> tuple[Key, bool]:
-        """Return the key of a request, and whether it is known to be new.
-
-        It is if the link filter has just asked about it, and no other request came
-        since.
-        """
-        asked, self._asked = self._asked, None
-        if asked is not None and asked[0] is request:
-            return asked[1], True
+    def _key_of(self, request: Request) -> Key:
         if self._ours is None:
-            return (self._fingerprint(request), False), False
-        return self._ours.key_of(request), False
+            return self._fingerprint(request), False
+        return self._ours.key_of(request)
 
     def _passes(
         self,
         request: Request,
         keys: list[Key],
         *,
-        is_new: bool,
         answers: bool,
         form: bool,
     ) -> bool:
@@ -169,7 +156,7 @@ class Acceptance:
             self._dupefilter.log(request, self._spider)
             return False
         key, exact = keys[0]
-        if not is_new and engine.knows(key, exact=exact, of=request):
+        if engine.knows(key, exact=exact, of=request):
             second = engine.starting.second_use(request, keys[0], form=form)
             if second is None:
                 ours.log(request, self._spider)
@@ -185,7 +172,6 @@ class Acceptance:
         key, exact = self._ours.key_of(request)
         try:
             if not engine.knows(key, exact=exact, of=request):
-                self._asked = request, (key, exact)
                 return Duplicate.NO
             if not engine.starting.is_page((key, exact), request):
                 return Duplicate.ALL

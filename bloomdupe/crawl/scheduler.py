@@ -75,7 +75,6 @@ class FrontierScheduler(BaseScheduler):
         self._theirs: BloomFilter | None = None
         """The store's filter, if another filter decides on duplicates."""
         self._alarm = Timer(self._on_alarm)
-        self._failed = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -102,9 +101,9 @@ class FrontierScheduler(BaseScheduler):
         of Redis, and :class:`~bloomdupe.errors.FeedError`.
         """
         with opening(self._crawler):
-            leave_scrapys_file(self._crawler, lambda: self._failed)
             self._spider = spider
             session = Session(self._crawler, self._job)
+            leave_scrapys_file(self._crawler, session.stopping)
             if self._job.settings.is_shared:
                 return deferred_from_coro(self._open_as_worker(session))
             theirs = self._open_here(session)
@@ -173,10 +172,9 @@ class FrontierScheduler(BaseScheduler):
             return None
         self._alarm.cancel()
         session.close(reason)
-        self._failed = session.stopping.failure is not None
         if self._theirs is not None:
             self._theirs.close()
-        elif isinstance(self.df, BloomDupeFilter) and self._failed:
+        elif isinstance(self.df, BloomDupeFilter) and session.stopping.failure:
             self.df.release()
         return self.df.close(reason)
 

@@ -19,7 +19,7 @@ from bloomdupe.crawl.progress.pace import (
     when,
 )
 from bloomdupe.crawl.progress.rounds import FINISHED as ENDED
-from bloomdupe.crawl.progress.rounds import IMPORTED, OPEN, versions_in
+from bloomdupe.crawl.progress.rounds import IMPORTED, OPEN, VERSIONS
 from bloomdupe.filter.contents import stored_record
 from bloomdupe.frontier.slot_state import SlotState, backoff_of
 from bloomdupe.jobs.listed import FailedRequests
@@ -240,7 +240,7 @@ class View:
             "state_time": self.state.moment,
             **{name: getattr(self, name) for name in names},
             **self.rules.values,
-            "versions": versions_in(self.notes),
+            "versions": self.notes.get(VERSIONS, {}),
             "process": self.life.process,
             "checkpoint_at": self.life.written_at,
             "last_run": self.notes.get("run"),

@@ -37,7 +37,6 @@ PREPARE = (
     ("bloomdupe.filter.bloom:BloomFilter", "prepare"),
     (f"{PARTITION}:Partition", "prepare"),
     ("bloomdupe.crawl.engines.checkpoint:Checkpoint", "_prepare_totals"),
-    ("bloomdupe.crawl.engines.checkpoint:Checkpoint", "_combined"),
     ("bloomdupe.feeds.exporter:FeedExporter", "prepare"),
 )
 """Where a checkpoint prepares its part. The participants that enter themselves in its
@@ -83,7 +82,7 @@ class Placing:
         for owner, method in PREPARE:
             name = owner.partition(":")[2]
             _wrap(resolve_name(owner), method, partial(self._prepare, name))
-        _wrap(Checkpoint, "_parts_with", self._enter_participants)
+        _wrap(Checkpoint, "_parts", self._enter_participants)
 
     def install_files(self) -> None:
         for name in filter(partial(hasattr, os), FILES):

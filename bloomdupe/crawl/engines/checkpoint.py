@@ -17,7 +17,7 @@ from bloomdupe.store.format import META, meta_records
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from typing import TypeAlias
 
     from scrapy.crawler import Crawler
@@ -119,23 +119,20 @@ class Checkpoint:
         """
         if not first:
             self._send_signal()
-        feeds = self.feeds
-        lines = Part() if feeds is None else feeds.prepare(self._outcomes.lines())
-        commit = self._frontier.begin(self._parts_with(lines))
+        commit = self._frontier.begin(self._parts())
         yield commit.send
         commit.done()
-        if feeds is not None:
-            feeds.append()
+        if self.feeds is not None:
+            self.feeds.append()
         assert self._crawler.stats is not None  # noqa: S101 - it runs
         self.totals.show(self._crawler.stats)
 
-    def _parts_with(self, feeds: Part) -> list[Part]:
-        parts = [feeds, self._prepare_totals()]
+    def _parts(self) -> list[Part]:
+        """Return the parts of all, and before them the one that has their entries."""
+        feeds, lines = self.feeds, self._outcomes.lines()
+        parts = [Part() if feeds is None else feeds.prepare(lines)]
+        parts.append(self._prepare_totals())
         parts += [participant.prepare() for participant in self.participants]
-        return [self._combined(parts), *parts]
-
-    def _combined(self, parts: Sequence[Part]) -> Part:
-        """Return the part that writes the entries of all ``parts``."""
         record: dict[str, Any] = {}
         for part in parts:
             record |= part.entries
@@ -143,7 +140,8 @@ class Checkpoint:
         def done() -> None:
             self.record = record
 
-        return Part(changes={META: meta_records({RECORD: record})}, done=done)
+        records = meta_records({RECORD: record})
+        return [Part(changes={META: records}, done=done), *parts]
 
     def _prepare_totals(self) -> Part:
         acked, counted = self._outcomes.acked, (monotonic(), self._dropped)

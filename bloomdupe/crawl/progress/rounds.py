@@ -23,14 +23,6 @@ def versions_here() -> dict[str, str]:
     return {"scrapy": scrapys, "bloomdupe": __version__}
 
 
-def versions_in(notes: dict[str, Any]) -> dict[str, str]:
-    """Return the versions that the last run has recorded in the notes of a job."""
-    found = notes.get(VERSIONS)
-    if not isinstance(found, dict):
-        return {}
-    return {str(name): str(version) for name, version in found.items()}
-
-
 class Run:
     """One process that works on a job.
 

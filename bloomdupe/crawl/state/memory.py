@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
+    from bloomdupe.crawl.ending import Stopping
     from bloomdupe.frontier.frontier import Frontier
 
 logger = logger_of(__name__)
@@ -306,13 +307,13 @@ def _is_code(name: str, value: object) -> bool:
     return special or hasattr(type(value), "__get__")
 
 
-def leave_scrapys_file(crawler: Crawler, failed: Callable[[], bool]) -> None:
+def leave_scrapys_file(crawler: Crawler, stopping: Stopping) -> None:
     """Keep Scrapy from writing ``JOBDIR/spider.state`` until the spider is open.
 
     When a crawl fails to open, Scrapy would empty the file first, and only then find
     that the spider has no state yet: the next run would have no state, either. When a
-    crawl has ``failed``, the last checkpoint is valid, and later changes must not get
-    into the file. The spider may change the working directory before the end.
+    crawl has failed, the last checkpoint is valid, and later changes must not get into
+    the file. The spider may change the working directory before the end.
     """
     extension = crawler.get_extension(ScrapysSpiderState)
     if extension is None:
@@ -326,7 +327,7 @@ def leave_scrapys_file(crawler: Crawler, failed: Callable[[], bool]) -> None:
         crawler.signals.connect(closed, signals.spider_closed, weak=False)
 
     def closed(spider: Spider) -> None:
-        if not failed():
+        if stopping.failure is None:
             close(spider)
 
     # There is no other reference to these functions.
