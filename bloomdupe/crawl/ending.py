@@ -341,14 +341,6 @@ class MemoryWatch(logging.Handler):
         super().__init__(logging.INFO)
         self._stopping = stopping
 
-    def begin(self) -> None:
-        """Watch the log of the whole process."""
-        logging.getLogger().addHandler(self)
-
-    def end(self) -> None:
-        """Stop watching."""
-        logging.getLogger().removeHandler(self)
-
     def emit(self, record: logging.LogRecord) -> None:
         """Look at a record; called by logging."""
         if record.exc_info and isinstance(record.exc_info[1], MemoryError):

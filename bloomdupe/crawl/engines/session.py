@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -102,7 +103,7 @@ class Session:
         connect(self._dropped, signals.item_dropped)
         connect(self._item_failed, signals.item_error)
         connect(self.ending.idle, signals.spider_idle)
-        self._memory_watch.begin()
+        logging.getLogger().addHandler(self._memory_watch)
 
     def _log_status(self) -> None:
         engine, run = self.engine, self.engine.run
@@ -213,7 +214,7 @@ class Session:
 
     def close(self, reason: str) -> None:
         """Close the engine, which makes everything durable, and stop watching."""
-        self._memory_watch.end()
+        logging.getLogger().removeHandler(self._memory_watch)
         self.closed = True
         self.stopping.end()
         true_reason = self.ending.status.reason(reason)

@@ -91,10 +91,6 @@ class InFlightRegistry:
         """Roots with volatile requests, and the time when they had the first."""
         self._warned = False
 
-    def __contains__(self, request: Request) -> bool:
-        """Whether this very object has been handed out and is not done."""
-        return id(request) in self._in_flight
-
     def __len__(self) -> int:
         """Count the requests that have been handed out and are not done."""
         return len(self._in_flight)
@@ -122,7 +118,7 @@ class InFlightRegistry:
         if type(kept) is InFlightRequest:
             kept = getattr(kept, "request", None)
         # The same object may have been scheduled several times.
-        return kept.copy() if kept in self else kept  # type: ignore[no-any-return]
+        return kept.copy() if self.of(kept) else kept  # type: ignore[no-any-return]
 
     def expect_part(
         self,
