@@ -102,7 +102,9 @@ def time_of(request: Request, now: float) -> float | None:
             f"its meta has both {NOT_BEFORE!r} and {DELAY!r}; give one of them"
         )
     if DELAY in meta:
-        return now + _number(DELAY, meta[DELAY], "seconds, not up to the year 10000")
+        return now + _number(
+            DELAY, meta[DELAY], "seconds, for a time before the year 10000"
+        )
     if NOT_BEFORE not in meta:
         return None
     value = meta[NOT_BEFORE]

@@ -67,7 +67,7 @@ def test_an_invalid_request_is_refused_and_its_page_stays_pending(crawl: Crawl) 
         "= True: expected Unix seconds",
         "['bloomdupe_delay'] = '5': expected seconds",
         "= a number of thousands of digits: expected seconds",
-        "= 1000000000000.0: expected seconds, not up to the year 10000",
+        "= 1000000000000.0: expected seconds, for a time before the year 10000",
         "has both 'bloomdupe_not_before' and 'bloomdupe_delay'",
         "its priority, 0.5, is not an integer",
         f"the next run repeats <GET {crawl.site.base}/>, which",
