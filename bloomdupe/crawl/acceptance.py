@@ -50,11 +50,11 @@ POLLING = (
     " that are skipped"
 )
 UNSERIALIZABLE = (
-    "%(request)s cannot be stored: %(reason)s. Such requests live in memory only. The"
-    " page that yielded such a request is not done before the request is, so after a"
-    " crash the page is fetched again; one of no page (of spider_idle, say) is lost"
-    " then, unless start() yields it. No more of this kind will be logged (see the"
-    " stat scheduler/unserializable)"
+    "%(request)s cannot be stored: %(reason)s. Such requests live in memory only, and"
+    " are not revisited. The page that yielded such a request is not done before the"
+    " request is, so after a crash the page is fetched again; one of no page (of"
+    " spider_idle, say) is lost then, unless start() yields it. No more of this kind"
+    " will be logged (see the stat scheduler/unserializable)"
 )
 
 
@@ -213,9 +213,8 @@ class Acceptance:
         so that it shares no values with other objects.
         """
         engine, serializer = self._engine, self._session.serializer
-        if not engine.durable:
-            revisited = engine.revisits.concerns(request, of)
-            return (serializer.dump_or_none(request) if revisited else None) or b""
+        if not (engine.durable or engine.revisits.concerns(request, of)):
+            return b""
         if engine.cookies is not None:
             request = without_cookie_header(request)
         try:
@@ -224,7 +223,7 @@ class Acceptance:
             function = getattr(request.callback, "__code__", None)
             self._warn(function, UNSERIALIZABLE, request, error)
             self._stats.inc_value("scheduler/unserializable")
-            return None
+            return None if engine.durable else b""
 
     def _warn(
         self,

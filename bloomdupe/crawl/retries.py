@@ -170,7 +170,6 @@ class Revisits:
         self._schedule = engine.schedule_visit
         self._stats = session.stats
         self._rules = session.settings.revisit
-        self._warned = False
         session.registry.answered.append(self.answered)
 
     def rule_of(self, request: Request) -> float | None:
@@ -228,8 +227,7 @@ class Revisits:
             return
         visit = in_flight.visit
         payload = visit.origin or in_flight.entry.payload
-        if not payload:
-            self._warn(in_flight.request)
+        if not payload:  # it could not be stored, as the log says
             return
         try:
             self._schedule(self._next_visit(payload, visit, visited + rule))
@@ -257,17 +255,3 @@ class Revisits:
             dont_filter=visit.known or visit.renewed,
             repeats=True,
         )
-
-    def _warn(self, request: Request) -> None:
-        if self._warned:
-            return
-        self._warned = True
-        try:
-            self._session.serializer.dump(request)
-        except UnserializableError as error:
-            logger.warning(
-                "%(request)s is not revisited, for it cannot be stored: %(reason)s."
-                " No more of them will be logged",
-                {"request": request, "reason": error},
-                extra={"spider": self._session.spider},
-            )
