@@ -64,10 +64,7 @@ class FrontierScheduler(BaseScheduler):
     def __init__(
         self, crawler: Crawler, dupefilter: BaseDupeFilter, job: CrawlJob
     ) -> None:
-        if crawler.stats is None:
-            raise RuntimeError("the crawler has no stats yet")
         self._crawler = crawler
-        self._stats = crawler.stats
         self._job = job
         self.df = dupefilter
         self._session: Session | None = None
@@ -101,7 +98,6 @@ class FrontierScheduler(BaseScheduler):
         of Redis, and :class:`~bloomdupe.errors.FeedError`.
         """
         with opening(self._crawler):
-            self._spider = spider
             session = Session(self._crawler, self._job)
             leave_scrapys_file(self._crawler, session.stopping)
             if self._job.settings.is_shared:
@@ -126,7 +122,7 @@ class FrontierScheduler(BaseScheduler):
         self._begin(session)
 
     def _begin(self, session: Session) -> None:
-        self._stats.set_value("bloomdupe/unrestorable", 0)
+        session.stats.set_value("bloomdupe/unrestorable", 0)
         self._acceptance = Acceptance(session, self.df, self._ours)
         self._session = session
         if type(self.df) is BloomDupeFilter:
@@ -153,7 +149,7 @@ class FrontierScheduler(BaseScheduler):
                 " has forgotten them. Only DUPEFILTER_CLASS ="
                 ' "bloomdupe.BloomDupeFilter" is safe against that.',
                 {"filter": global_object_name(type(self.df))},
-                extra={"spider": self._spider},
+                extra={"spider": session.spider},
             )
         with ExitStack() as undo:
             undo.callback(seen.close)
@@ -224,7 +220,7 @@ class FrontierScheduler(BaseScheduler):
         session.ending.leaves(
             request.url, f"it is refused: {error}", unstored=parent is None
         )
-        self._stats.inc_value("bloomdupe/refused")
+        session.stats.inc_value("bloomdupe/refused")
         logger.error(
             "%(request)s is refused: %(reason)s. It is not marked as seen. Correct the"
             " spider: the next run repeats %(parent)s, which has yielded it",
@@ -233,7 +229,7 @@ class FrontierScheduler(BaseScheduler):
                 "reason": error,
                 "parent": "start()" if parent is None else parent.shown,
             },
-            extra={"spider": self._spider},
+            extra={"spider": session.spider},
         )
 
     def _would_drop(self, request: Request) -> Duplicate:
@@ -271,8 +267,8 @@ class FrontierScheduler(BaseScheduler):
         in_flight = session.registry.add(request, entry)
         stored = session.engine.durable and entry.payload is not None
         where = "disk" if stored else "memory"
-        self._stats.inc_value(f"scheduler/dequeued/{where}")
-        self._stats.inc_value("scheduler/dequeued")
+        session.stats.inc_value(f"scheduler/dequeued/{where}")
+        session.stats.inc_value("scheduler/dequeued")
         return in_flight
 
     def _restore(self, session: Session, entry: Entry) -> Request | None:
@@ -285,13 +281,13 @@ class FrontierScheduler(BaseScheduler):
             return session.serializer.load(payload)
         except UnserializableError as error:
             session.engine.frontier.leave(entry)
-            self._stats.inc_value("bloomdupe/unrestorable")
+            session.stats.inc_value("bloomdupe/unrestorable")
             session.ending.leaves(url_of(payload), f"it cannot be restored: {error}")
             logger.error(  # noqa: TRY400 - the reason says it all
                 "A stored request cannot be restored and stays in the job:"
                 " %(request)s - reason: %(reason)s",
                 {"request": url_of(payload), "reason": error},
-                extra={"spider": self._spider},
+                extra={"spider": session.spider},
             )
             return None
 
