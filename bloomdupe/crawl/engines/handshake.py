@@ -64,11 +64,7 @@ async def join(session: Session, job: CrawlJob) -> HeldFrontier:
             ),
             **session.frontier_options,
         )
-        logger.info(
-            "This is worker %(worker)s on %(crawl)s",
-            {"worker": owner.token, "crawl": address.shown},
-            extra={"spider": session.spider},
-        )
+        say_who(session, held)
         # Before it is seen as the owner of any partition: who asks it to stop then
         # writes other rules than these.
         held.rules = owner.client.ask("GET", owner.keys.rules)
@@ -95,10 +91,10 @@ def _open_filter(
 
 
 def say_who(session: Session, held: HeldFrontier) -> None:
-    """Log the name of a worker that has begun anew."""
+    """Log the name of a worker that begins, or begins anew."""
     logger.info(
-        "This is now worker %(worker)s",
-        {"worker": held.owner.token},
+        "This is worker %(worker)s on %(crawl)s",
+        {"worker": held.owner.token, "crawl": held.owner.client.address.shown},
         extra={"spider": session.spider},
     )
 
