@@ -177,17 +177,15 @@ class Totals:
     @classmethod
     def together(cls, parts: Iterable[Totals]) -> Totals:
         """Return the totals of a crawl of which each part has a share of the pages."""
-        total = cls()
-        for one in parts:
-            sums = {name: getattr(total, name) + getattr(one, name) for name in _SUMS}
-            total = cls(
-                runs=max(total.runs, one.runs),
-                seconds=max(total.seconds, one.seconds),
-                statuses=dict(Counter(total.statuses) + Counter(one.statuses)),
-                by_slot=total.by_slot | one.by_slot,
-                **sums,
-            )
-        return total
+        found = [*parts]
+        sums = {name: sum(getattr(one, name) for one in found) for name in _SUMS}
+        return cls(
+            runs=max(one.runs for one in found),
+            seconds=max(one.seconds for one in found),
+            statuses=dict(sum((Counter(one.statuses) for one in found), Counter())),
+            by_slot={slot: n for one in found for slot, n in one.by_slot.items()},
+            **sums,
+        )
 
     def plus(
         self, outcomes: Iterable[Outcome], seconds: float, duplicates: int
