@@ -539,8 +539,7 @@ class CrawlEngine:
         Pages run again, and so does ``start()``, as after a kill. Requests of neither
         are kept. Cookies are; of servers, what the last commit knew.
         """
-        for in_flight in self.session.registry.leave_all():
-            self.outcomes.forget(in_flight.outcome)
+        self.session.registry.leave_all()
         loose = self.outcomes.drop()
         self._unmarked.clear()
         self._read_record()

@@ -146,7 +146,7 @@ class Outcomes:
             self._end = 0
 
     def drop(self) -> list[Accepted]:
-        """Drop what is acked, and not committed, unless nothing can yield it again.
+        """Drop what is not committed, unless nothing can yield it again.
 
         No outcome may be durable in part only. Returns the requests that nothing can
         yield again: copies, because the objects may be in flight.
@@ -156,11 +156,11 @@ class Outcomes:
         for outcome in acked:
             if outcome.of_no_page:
                 self._acked.append(outcome)
-                continue
-            self.forget(outcome)
-            if outcome.loose is not None:
+            elif outcome.loose is not None:
                 request = outcome.loose.request.copy()
                 loose.append(outcome.loose._replace(request=request))
+        self._size = sum(len(one.packed) for one in self._acked)
+        self._in_file = sum(size for one in self._acked for _, size in one.spilled)
         return loose
 
     def close(self) -> None:

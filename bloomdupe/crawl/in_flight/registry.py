@@ -243,11 +243,11 @@ class InFlightRegistry:
             self.volatile -= len(children)
             left += [child for child in children if not child.parts]
 
-    def leave_all(self) -> Iterable[InFlightRequest]:
+    def leave_all(self) -> None:
         """Leave all requests: they are pending in the store, and are handed out again.
 
         Their callbacks run on, but nothing of that counts: they belong to pages that
-        are left. Returns them and all roots that have to do with them.
+        are left, and so do all roots that have to do with them.
         """
         handed_out = [*self._in_flight.values()]
         left = dict.fromkeys([*handed_out, *self._since, *self.start_items])
@@ -268,7 +268,6 @@ class InFlightRegistry:
         for in_flight in handed_out:
             for follow in self.ended:
                 follow(in_flight)
-        return left
 
     # Bounds
 
