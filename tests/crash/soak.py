@@ -7,6 +7,7 @@ A case that fails is kept in ``--keep``, with the command that repeats it.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import random
 import shutil
@@ -142,6 +143,7 @@ class Soak:
     def run(self, seed: int, cases: int = 0) -> None:
         """Run so many cases of each class; or the controls, and CI's share of cases."""
         forks()  # so that all cases share the servers
+        gc.freeze()  # or each case, and each of its forks, copies all when it collects
         for case in self._plan(seed, cases):
             self._under_way.append(Case(*case))
             self._collect(self._jobs - 1)
