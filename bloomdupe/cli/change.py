@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.cli.output import warn
-from bloomdupe.cli.showing import given_lines, reasons_of, warn_if_unknown
+from bloomdupe.cli.showing import reasons_of, warn_if_unknown
 from bloomdupe.cli.verbs import FAILED, REQUESTS, SELECTION, Answer, verb
 from bloomdupe.crawl.added_requests import BLOCKED, SEEN, TAKEN_IN
 from bloomdupe.crawl.progress.pace import duration, plural
@@ -16,6 +16,7 @@ from bloomdupe.crawl.state.rules import described, rule_of
 from bloomdupe.errors import SettingError
 from bloomdupe.jobs.held import Problems
 from bloomdupe.jobs.listed import Selection
+from bloomdupe.requests.layout import url_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -76,11 +77,9 @@ def requeue(options: Namespace) -> Answer:
         else:
             found = _found(options, project, problems)
             chosen = (
-                one for one in found if selection.has_stored(one.slot, one.payload)
+                one for one in found if selection.has(one.slot, url_of(one.payload))
             )
             counts = job.requeue(chosen, project)
-    if not counts[TAKEN_IN]:
-        warn_if_unknown(options.job, options.slot)
     return _answer(counts, problems)
 
 
@@ -105,8 +104,6 @@ def drop(options: Namespace) -> Answer:
     with closing(options.job.changing(project)) as job:
         dropped = job.drop(selection, project, pages)
         left = job.pending
-    if not dropped:
-        warn_if_unknown(options.job, options.slot)
     line = f"{dropped:,} removed, {left:,} pending"
     return Answer([line], {"dropped": dropped, "left": left})
 
@@ -115,11 +112,11 @@ def _found(
     options: Namespace, project: Project, problems: Problems, **fields: Any
 ) -> Iterator[SentRequest]:
     """Yield the given requests; lines that cannot be read become problems."""
-    from bloomdupe.jobs.request_line import read_all
+    from bloomdupe.jobs.request_line import lines_of, read_all
 
     project.check_method("--callback", options.callback)
     fields |= {"callback": options.callback, "priority": options.priority}
-    lines = given_lines(options, problems)
+    lines = lines_of(options.urls, options.file, problems)
     return read_all(lines, project, problems, **fields)
 
 
@@ -232,18 +229,15 @@ def stop(options: Namespace) -> Answer:
     nothing is pending then, the crawl is finished. The same command starts it again, as
     soon as it has ended: --wait waits for that.
     """
-    life = options.job.stop(wait=options.wait)
-    processes, silence = len(life.names), life.silence(time.time())
-    if options.wait:
-        line = f"{plural(processes, 'process has', 'processes have')} ended"
-    else:
+    life = options.job.life()
+    if (silence := life.silence(time.time())) is not None:
+        for_long = f"No heartbeat for {duration(silence)} ({life.owner})"
+        warn(f"{for_long}: kill it if it hangs, nothing is lost")
+    processes = len(options.job.stop(wait=options.wait).names)
+    line = f"{plural(processes, 'process has', 'processes have')} ended"
+    if not options.wait:
         ends = plural(processes, "process ends", "processes end")
         line = f"{ends} when the requests in flight are done"
-        if silence is not None:
-            line += (
-                f". No heartbeat for {duration(silence)}: kill it if it hangs,"
-                " nothing is lost"
-            )
     return Answer([line], {"processes": processes, "ended": options.wait})
 
 

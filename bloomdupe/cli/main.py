@@ -114,9 +114,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BloomDupeError as error:
         warn(f"bloomdupe: {error}")
         return 1
-    except KeyboardInterrupt:
-        warn("bloomdupe: interrupted")
-        return INTERRUPTED
 
 
 def run(options: Namespace) -> int:

@@ -7,6 +7,7 @@ Each line is made printable here, so no verb can forget it. If a reader stops, a
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import sys
@@ -22,24 +23,22 @@ if TYPE_CHECKING:
 def say_all(lines: Iterable[str]) -> None:
     """Print lines, as :func:`written` does."""
     with written() as file:
-        for line in lines:
-            if file is not None:
-                file.write(f"{_shown(line, file)}\n")
+        file.writelines(f"{_shown(line, file)}\n" for line in lines)
 
 
 @contextlib.contextmanager
-def written() -> Iterator[TextIO | None]:
+def written() -> Iterator[TextIO]:
     """Write what is printed meanwhile, as long as there is a reader.
 
     Raises :class:`BloomDupeError` if it cannot be written.
     """
-    file = sys.stdout  # None: it was closed before the program began
+    # None: it was closed before the program began.
+    file = sys.stdout or io.StringIO()
     try:
         try:
             yield file
         finally:
-            if file is not None:
-                file.flush()
+            file.flush()
     except BloomDupeError:  # of reading the lines
         raise
     except OSError as error:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.jobs.job import Job
     from bloomdupe.jobs.listed import FoundUrl
-    from bloomdupe.jobs.request_line import Line
     from bloomdupe.jobs.view import View
 
     Rows: TypeAlias = Iterator[tuple[str, str]]
@@ -153,19 +152,15 @@ def top(options: Namespace) -> Answer:
         raise SettingError(
             f"--interval {options.interval:g}: expected seconds from 0.1 to 3600"
         )
-    if not options.json and _in_terminal():
+    has_screen = os.environ.get("TERM") != "dumb" and all(
+        file is not None and file.isatty() for file in (sys.stdout, sys.stdin)
+    )
+    if has_screen and not options.json:
         follow(options.job, options.interval)
         return Answer((), {})
     view = options.job.read()
     *lines, _ = screen(view, get_terminal_size())  # without the keys
     return Answer(lines, view.as_dict())
-
-
-def _in_terminal() -> bool:
-    """Whether there is a terminal with a screen that can be refreshed."""
-    return os.environ.get("TERM") != "dumb" and all(
-        file is not None and file.isatty() for file in (sys.stdout, sys.stdin)
-    )
 
 
 @verb("report crawls/site -o report.html", "-o --output", store_required=False)
@@ -337,8 +332,10 @@ def check(options: Namespace) -> Answer:
     removed, or is in flight. The project's fingerprinter decides which URLs are the
     same; run this in its folder.
     """
+    from bloomdupe.jobs.request_line import lines_of
+
     problems = Problems()
-    lines = given_lines(options, problems)
+    lines = lines_of(options.urls, options.file, problems)
     urls = options.job.look_up(options.project_settings, lines, problems)
     record = {
         "urls": [
@@ -366,18 +363,6 @@ def _states(one: FoundUrl) -> Iterator[str]:
 
 
 # What a user has given
-
-
-def given_lines(options: Namespace, problems: Problems) -> Iterator[Line]:
-    """Return the URLs that were given, and then the lines of the file.
-
-    Refuses a verb that is given neither.
-    """
-    if not options.urls and options.file is None:
-        raise SettingError("no URLs are given: name some, or a file with --from")
-    from bloomdupe.jobs.request_line import lines_of
-
-    return lines_of(options.urls, options.file, problems)
 
 
 def warn_if_unknown(job: Job, slot: str | None) -> None:

@@ -55,11 +55,10 @@ def verify_store(options: Namespace) -> Answer:
     store = options.job.directory
     report = verify(store)
     problems = report.problems
-    rows = [("store", str(store))]
-    for name, count in report.counts.items():
-        rows.append((f"  {name}", plural(count, "record")))
+    counted = report.counts.items()
+    rows = [(f"  {name}", plural(count, "record")) for name, count in counted]
     end = f"Damaged: {last_backup(store)}."
-    lines = [*table(rows), *problems]
+    lines = [*table([("store", str(store)), *rows]), *problems]
     lines.append(end if problems else "Everything is as it was written.")
     record = {"store": str(store), "records": report.counts, "problems": problems}
     return Answer(lines, record, int(bool(problems)))
@@ -92,15 +91,14 @@ def import_job(options: Namespace) -> Answer:
             f"--spider {options.spider!r}: its callbacks are needed, so call this in"
             " the folder of its project"
         )
-    with closing(source_of(named, project)) as source:
-        counts, remarks = import_into(
-            path,
-            project,
-            source,
-            trusted=options.trust_pickles,
-            only_seen=options.fingerprints_only,
-            problems=problems,
-        )
+    counts, remarks = import_into(
+        path,
+        project,
+        source_of(named, project),
+        trusted=options.trust_pickles,
+        only_seen=options.fingerprints_only,
+        problems=problems,
+    )
     taken_in, seen = counts[TAKEN_IN], counts[SEEN]
     lines = [
         f"{plural(taken_in, 'request')} pending now",
@@ -147,13 +145,9 @@ def collect(options: Namespace) -> Answer:
     from bloomdupe.moving.delivering import deliver
 
     found = deliver(options.job, options.project_settings, options.feed or ())
+    how = {True: " stored", False: ": not stored"}
     rows = (
-        (
-            one["uri"],
-            plural(one["items"], "item")
-            + (" stored" if one["stored"] else ": not stored"),
-        )
-        for one in found
+        (one["uri"], plural(one["items"], "item") + how[one["stored"]]) for one in found
     )
     lines = table(rows) if found else ["All items are stored already."]
     bad = not all(one["stored"] for one in found)

@@ -98,8 +98,8 @@ class HeldJob:
     @property
     def stores(self) -> dict[int, Store]:
         """The stores of its requests, by partition."""
-        found = {number: one.store for number, one in self.frontier.partitions.items()}
-        return {number: store for number, store in found.items() if store is not None}
+        found = self.frontier.partitions.items()
+        return {number: one.store for number, one in found if one.store is not None}
 
     def commit(self, parts: dict[int, Part] | None = None) -> None:
         """Make everything durable in one transaction, with more ``parts`` by store."""
@@ -210,7 +210,7 @@ class HeldJob:
                 gone = [
                     one
                     for one in some
-                    if selection.has_stored(one.slot, one.payload)
+                    if selection.has(one.slot, url_of(one.payload))
                     and (project is None or project.page_of(one.payload) in pages)
                 ]
                 self.frontier.remove(gone)

@@ -33,7 +33,6 @@ from bloomdupe.requests.layout import url_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from contextlib import AbstractContextManager
     from typing import Any
 
     from scrapy.settings import Settings
@@ -86,35 +85,32 @@ class Job(ABC):
         """The error if there is no job."""
 
     @abstractmethod
-    def places(self) -> AbstractContextManager[Sequence[StorePlace]]:
-        """Give the places of the stores, whether there is a job or not."""
+    def places(self) -> Sequence[StorePlace]:
+        """Return the places of the stores; of none if there is no job."""
 
     @property
     def identity(self) -> dict[str, Any] | None:
         """What distinguishes it from any other job; None: there is no job yet."""
-        with self.places() as places:
-            if not (places and places[0].exists()):
-                return None
-            with contextlib.closing(places[0].open(readonly=True)) as store:
-                identity: dict[str, Any] | None = store.header.get("identity")
-                return identity
+        places = self.places()
+        if not places:
+            return None
+        with contextlib.closing(places[0].open(readonly=True)) as store:
+            identity: dict[str, Any] | None = store.header.get("identity")
+            return identity
 
-    @contextlib.contextmanager
-    def begun(self) -> Iterator[Sequence[StorePlace]]:
-        """Give the places of the stores; refuse a job that is not there."""
-        with self.places() as places:
-            if not (places and places[0].exists()):
-                raise self.missing
-            yield places
+    def begun(self) -> Sequence[StorePlace]:
+        """Return the places of the stores; refuse a job that is not there."""
+        places = self.places()
+        if not places:
+            raise self.missing
+        return places
 
     @contextlib.contextmanager
     def stores(self) -> Iterator[list[Store]]:
         """Open the stores that were begun, read-only."""
-        with self.begun() as places, contextlib.ExitStack() as stack:
-            found = [place.open(readonly=True) for place in places if place.exists()]
-            for store in found:
-                stack.callback(store.close)
-            yield found
+        with contextlib.ExitStack() as stack:
+            opened = (one.open(readonly=True) for one in self.begun() if one.exists())
+            yield [stack.enter_context(contextlib.closing(one)) for one in opened]
 
     @abstractmethod
     def rules(self) -> Rules:
@@ -200,7 +196,7 @@ class Job(ABC):
             found: list[Iterator[PendingRequest | SentRequest]]
             found = [pending_requests(store, selection.slot) for store in stores]
             for one in chain(*found, self.sent(stores)):
-                if one.payload and selection.has_stored(one.slot, one.payload):
+                if one.payload and selection.has(one.slot, url_of(one.payload)):
                     yield ListedRequest.of(one)
 
     def failed_requests(
@@ -224,12 +220,12 @@ class Job(ABC):
 
         project = self.project(settings)
         known: dict[str, tuple[bytes, bool]] = {}
-        with self.begun() as places, contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as stack:
             filters = [
                 stack.enter_context(BloomFilter.open(place, readonly=True))
                 if place.exists()
                 else BloomFilter(1)
-                for place in places
+                for place in self.begun()
             ]
             for one in read_all(lines, project, problems):
                 key, exact = one.keys[0]
@@ -281,14 +277,18 @@ class Job(ABC):
 
     def changing(self, project: Project | None) -> HeldJob:
         """Open the job for changes; refuse with StoreLockedError if a crawl has it."""
+        self.check_stopped()
+        return self.hold(project)
+
+    def check_stopped(self) -> None:
+        """Refuse with :class:`StoreLockedError` if a crawl has the job."""
         life = self.life()
         if life.is_held:
             raise StoreLockedError(
                 f"{self.shown} is in use by {life.owner}, and this needs a job that"
                 " does not run: stop the crawl (Ctrl-C, or `bloomdupe stop --wait`),"
-                " run this again, and then the crawl: it goes on"
+                " run this again, and then the crawl"
             )
-        return self.hold(project)
 
     def project(
         self, settings: Settings | None, spider: str | None = None, *, new: bool = False
@@ -320,8 +320,8 @@ class Job(ABC):
         It is a rule that the next run ignores: a run reads the rules before its first
         heartbeat, and stops if there is a later stop.
         """
-        with self.begun():
-            before = now = self.life()
+        self.begun()
+        before = now = self.life()
         if before.heartbeat is None:
             raise StoreMismatchError("no crawl runs, so there is nothing to stop")
         self.replace_rules(lambda rules: rules.stopping(time.time_ns()))

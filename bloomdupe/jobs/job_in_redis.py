@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -45,11 +45,10 @@ class JobInRedis(Job):
         """The URL without password and options."""
         return self._address.shown
 
-    @contextmanager
-    def _crawl(self) -> Iterator[CrawlOnRedis]:
-        """Connect; a Redis that is away is an error at once."""
-        with closing(Client(self._address, patience=0)) as client:
-            yield CrawlOnRedis(client)
+    @cached_property
+    def _crawl(self) -> CrawlOnRedis:
+        """The crawl; a Redis that is away is an error at once."""
+        return CrawlOnRedis(Client(self._address, patience=0))
 
     @property
     def missing(self) -> StoreError:
@@ -58,48 +57,49 @@ class JobInRedis(Job):
             f"{self.shown}: there is no crawl of this name: a worker begins it"
         )
 
-    @contextmanager
-    def places(self) -> Iterator[list[RedisStore]]:
-        """Give all partitions."""
-        with self._crawl() as crawl:
-            yield [RedisStore(crawl, number) for number in range(crawl.partitions)]
+    def places(self) -> list[RedisStore]:
+        """Return all partitions, if the crawl has begun."""
+        crawl = self._crawl
+        found = [RedisStore(crawl, number) for number in range(crawl.partitions)]
+        return found if found and found[0].exists() else []
 
     def rules(self) -> Rules:
         """Read the rules."""
-        with self._crawl() as crawl:
-            return self._rules_in(crawl)[1]
+        return self._read_rules()[1]
 
-    def _rules_in(self, crawl: CrawlOnRedis) -> tuple[bytes, Rules]:
-        key = crawl.keys.rules
-        text: bytes | None = crawl.client.ask("GET", key)
+    def _read_rules(self) -> tuple[bytes, Rules]:
+        key = self._crawl.keys.rules
+        text: bytes | None = self._crawl.client.ask("GET", key)
         return text or b"{}", Rules.read(text, key.decode())
 
     def replace_rules(self, change: Callable[[Rules], Rules]) -> Rules:
         """Replace the rules, unless they have changed meanwhile; then try again."""
-        with self.begun(), self._crawl() as crawl:
-            while True:
-                before, rules = self._rules_in(crawl)
-                rules = change(rules)
-                text = rules.written(self.shown)
-                if crawl.client.run(REPLACE, [crawl.keys.rules], before, text):
-                    return rules
+        self.begun()
+        keys, client = self._crawl.keys, self._crawl.client
+        while True:
+            before, rules = self._read_rules()
+            rules = change(rules)
+            text = rules.written(self.shown)
+            if client.run(REPLACE, [keys.rules], before, text):
+                return rules
 
     def life(self) -> Life:
         """Sample the owners of the partitions, and when one has last committed."""
-        with self._crawl() as crawl:
-            if not crawl.partitions:
-                return Life()
-            client, sample = crawl.client, crawl.sample(crawl.partitions)
-            names = frozenset(sample.owners.values())
-            figures = {
-                "workers": len(names),
-                "partitions": len(sample.inboxes),
-                "unowned_partitions": len(sample.inboxes) - len(sample.owners),
-                "output_entries": client.ask("XLEN", crawl.keys.output),
-                "memory_bytes": client.facts.get("used_memory", 0),
-                "memory_limit": client.facts.get("maxmemory") or None,
-            }
-            written = crawl.written_at()
+        crawl, client = self._crawl, self._crawl.client
+        partitions = crawl.partitions
+        if not partitions:
+            return Life()
+        sample, facts = crawl.sample(partitions), client.ask("INFO")
+        names = frozenset(sample.owners.values())
+        figures = {
+            "workers": len(names),
+            "partitions": partitions,
+            "unowned_partitions": partitions - len(sample.owners),
+            "output_entries": client.ask("XLEN", crawl.keys.output),
+            "memory_bytes": facts.get("used_memory", 0),
+            "memory_limit": facts.get("maxmemory") or None,
+        }
+        written = crawl.written_at()
         if not names:
             return Life(written_at=written, workers=figures)
         owner = plural(len(names), "worker")
@@ -107,12 +107,12 @@ class JobInRedis(Job):
 
     def sent(self, _: Sequence[Store]) -> Iterator[SentRequest]:
         """Yield the requests in the inboxes of the partitions."""
-        with self._crawl() as crawl:
-            for number in range(crawl.partitions):
-                at, key = 0, crawl.keys.inbox(number)
-                while some := crawl.client.ask("LRANGE", key, at, at + AT_ONCE - 1):
-                    yield from map(SentRequest.read, some)
-                    at += AT_ONCE
+        crawl = self._crawl
+        for number in range(crawl.partitions):
+            at, key = 0, crawl.keys.inbox(number)
+            while some := crawl.client.ask("LRANGE", key, at, at + AT_ONCE - 1):
+                yield from map(SentRequest.read, some)
+                at += AT_ONCE
 
     def hold(self, project: Project | None, *, begin: bool = False) -> HeldJob:
         """Take all partitions from workers that have ended, or do not answer.
@@ -144,31 +144,22 @@ class JobInRedis(Job):
 
     def hand_over(self, requests: list[SentRequest]) -> None:
         """Leave requests in the inboxes of their partitions."""
-        with self._crawl() as crawl:
-            partitions = crawl.partitions
-            entries: dict[int, list[bytes]] = {}
-            for one in requests:
-                number = partition_of(one.slot, partitions)
-                entries.setdefault(number, []).append(one.packed)
-            for number, some in entries.items():
-                crawl.client.ask("RPUSH", crawl.keys.inbox(number), *some)
+        crawl, partitions = self._crawl, self._crawl.partitions
+        entries: dict[int, list[bytes]] = {}
+        for one in requests:
+            number = partition_of(one.slot, partitions)
+            entries.setdefault(number, []).append(one.packed)
+        for number, some in entries.items():
+            crawl.client.ask("RPUSH", crawl.keys.inbox(number), *some)
 
     def remove(self, confirm: Callable[[Removed], None]) -> Removed:
         """Remove all keys in one step; a worker that is still there is refused then."""
-        with self.begun():
-            life = self.life()
-        if life.is_held:
-            raise StoreError(
-                f"{self.shown}: workers are there ({len(life.names)}), which would lose"
-                " their requests in flight. Stop them (Ctrl-C once each, or"
-                " `bloomdupe stop --wait`)"
-            )
-        contents = self.contents()
-        if life.workers is not None:
-            entries = plural(life.workers["output_entries"] or 0, "entry", "entries")
-            contents += f", {entries} of output not collected"
+        self.begun()
+        self.check_stopped()
+        crawl = self._crawl
+        left = plural(crawl.client.ask("XLEN", crawl.keys.output), "entry", "entries")
+        contents = f"{self.contents()}, {left} of output not collected"
         removed = Removed([self.shown], contents)
         confirm(removed)
-        with self._crawl() as crawl:
-            crawl.client.ask("UNLINK", *crawl.keys.every(crawl.partitions))
+        crawl.client.ask("UNLINK", *crawl.keys.every(crawl.partitions))
         return removed

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -113,10 +112,10 @@ class JobOnDisk(Job):
             hint = f", but `bloomdupe info {near}` shows {plural(len(jobs), 'job')}"
         return StoreError(f"{named}: there is no bloomdupe store{hint}")
 
-    @contextmanager
-    def places(self) -> Iterator[list[Directory]]:
-        """Give the directory of the store."""
-        yield [Directory(self.path)]
+    def places(self) -> list[Directory]:
+        """Return the directory of the store, if there is one."""
+        place = Directory(self.path)
+        return [place] if place.exists() else []
 
     def rules(self) -> Rules:
         """Read the file of rules."""
@@ -171,8 +170,8 @@ class JobOnDisk(Job):
 
     def remove(self, confirm: Callable[[Removed], None]) -> Removed:
         """Lock the job and remove its store."""
-        with self.begun():
-            store = self.path
+        self.begun()
+        store = self.path
         if store.is_symlink():
             raise StoreError(f"{store} is a link: name {store.resolve()}")
         # Before the lock: the data of a store that has an owner are not checked.
@@ -196,5 +195,5 @@ class JobOnDisk(Job):
                     if path.is_dir():
                         path.rename(doomed)
                         files.sync_directory(path.parent)
-                        shutil.rmtree(doomed)
+                        files.delete_unfinished(doomed)
         return removed

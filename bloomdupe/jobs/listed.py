@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.state.failures import stored_failures
 from bloomdupe.foreign import check_packed
@@ -47,14 +47,6 @@ class Selection:
             self.pattern is None or self.pattern.search(url) is not None
         )
 
-    def has_stored(self, slot: str, payload: bytes) -> bool:
-        """Whether a stored request is selected; one that is damaged has no URL."""
-        try:
-            url = "" if self.pattern is None else _checked(payload)["url"]
-        except ValueError:
-            return False
-        return self.has(slot, url)
-
 
 class ListedRequest(NamedTuple):
     """A request that is pending or in flight."""
@@ -75,7 +67,8 @@ class ListedRequest(NamedTuple):
     def of(cls, one: PendingRequest | SentRequest) -> ListedRequest:
         """Return a request in the store, or on its way there, as it is listed."""
         try:
-            fields = _checked(one.payload)
+            check_packed(one.payload)
+            fields = fields_of(one.payload)
             priority = number_of(fields.get("priority", 0))
         except ValueError as error:
             return cls(one.slot, "?", url_of(one.payload), 0, None, problem=str(error))
@@ -92,12 +85,6 @@ class ListedRequest(NamedTuple):
             one.not_before,
             payload=one.payload if is_partial or fields.keys() - _SHOWN else None,
         )
-
-
-def _checked(payload: bytes) -> dict[str, Any]:
-    """Return the fields of a stored request; raise :class:`ValueError` if it is bad."""
-    check_packed(payload)
-    return fields_of(payload)
 
 
 class FoundUrl(NamedTuple):

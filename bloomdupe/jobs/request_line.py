@@ -6,7 +6,7 @@ import base64
 import binascii
 import sys
 from contextlib import nullcontext
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from urllib.parse import urlsplit
@@ -22,7 +22,7 @@ from bloomdupe.requests.layout import changed, fields_of
 from bloomdupe.requests.serializer import Serializer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from bloomdupe.jobs.held import Problems
     from bloomdupe.jobs.project import Project
@@ -70,15 +70,19 @@ class Line(NamedTuple):
 
 
 def lines_of(
-    urls: Iterable[str], file: str | None, problems: Problems
+    urls: Sequence[str], file: str | None, problems: Problems
 ) -> Iterator[Line]:
-    """Yield URLs, and then the lines of a file; ``-`` is standard input.
+    """Return URLs, and then the lines of a file; ``-`` is standard input.
 
-    Raises :class:`SettingError` if it cannot be read.
+    Raises :class:`SettingError` if there is neither, or a file that cannot be read.
     """
-    yield from (Line(url, url) for url in urls)
-    if file is None:
-        return
+    if not urls and file is None:
+        raise SettingError("no URLs are given: name some, or a file with --from")
+    lines = _lines_of(file, problems) if file is not None else ()
+    return chain((Line(url, url) for url in urls), lines)
+
+
+def _lines_of(file: str, problems: Problems) -> Iterator[Line]:
     if file == "-" and sys.stdin is None:  # it was closed before the program began
         raise SettingError("cannot read standard input: it is closed")
     here = nullcontext(sys.stdin.buffer) if file == "-" else None

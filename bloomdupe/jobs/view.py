@@ -236,7 +236,6 @@ class View:
         )  # fmt: skip
         return {
             "state": self.state.name,
-            "state_detail": self.state.detail,
             "state_time": self.state.moment,
             **{name: getattr(self, name) for name in names},
             **self.rules.values,
@@ -319,8 +318,6 @@ class State(NamedTuple):
     """Unix time of this state."""
     text: str
     """The state in words."""
-    detail: str | None = None
-    """The owner of the job, or the reason why it stopped, if one is known."""
     moment: float | None = None
     """Unix time until which it sleeps, of its last heartbeat, or of its end."""
 
@@ -351,13 +348,13 @@ def state_of(
         if ended == OPEN:
             return State(KILLED, now, KILLED)
         if ended != ENDED:
-            return State(STOPPED, now, f"{STOPPED}: {ended}", ended)
+            return State(STOPPED, now, f"{STOPPED}: {ended}")
         at = notes.get("finished")
         text = FINISHED if at is None else f"{FINISHED} at {when(at)}"
         text += ", and has requests again" * (ready or due is not None)
-        return State(FINISHED, now, text, moment=at)
+        return State(FINISHED, now, text, at)
     if life.heartbeat is None:
-        return State(IN_USE, now, f"{IN_USE} by {owner}", owner)
+        return State(IN_USE, now, f"{IN_USE} by {owner}")
     name, said, moment = RUNNING, "", None
     if (silence := life.silence(now)) is not None:
         name, said, moment = SILENT, f" for {duration(silence)}", life.heartbeat
@@ -366,4 +363,4 @@ def state_of(
         said = f" until {clock(due, now)}, {duration(due - now)} to go"
     elif notes.get("stays") and not ready and due is None:
         name = WAITING
-    return State(name, now, f"{name}{said} ({owner})", owner, moment)
+    return State(name, now, f"{name}{said} ({owner})", moment)

@@ -66,14 +66,11 @@ def report(view: View) -> str:
 
 def verdict(view: View) -> str:
     """Return a sentence on the job, and the remedy."""
-    state = view.state
-    head = state.text
-    if state.name == states.STOPPED:
-        head = f"{states.STOPPED} ({state.detail})"
-    sentence = f"{head[0].upper()}{head[1:]}"
-    if state.name != states.IN_USE:
-        sentence += f": {', '.join(_facts(view))}"
-    return f"{sentence}. {remedy_of(view).text}".rstrip()
+    head = view.state.text
+    sentences = [f"{head[0].upper()}{head[1:]}."]
+    if view.state.name != states.IN_USE:
+        sentences.append(f"{', '.join(_facts(view))}.")
+    return " ".join([*sentences, remedy_of(view).text]).rstrip()
 
 
 def _facts(view: View) -> Iterator[str]:

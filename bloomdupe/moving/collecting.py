@@ -317,8 +317,7 @@ class Collecting:
         away = False
         while True:
             try:
-                for _ in self._steps():
-                    await asyncio.sleep(0)
+                await self._collect()
                 away = False
             except StoreUnreachableError as error:
                 if not follow:
@@ -334,17 +333,14 @@ class Collecting:
         if not await self._feeds.deliver():
             self.result |= {"failed": True, "undelivered": True}
 
-    def _steps(self) -> Iterator[None]:
-        """Collect the output in Redis, with a pause after each batch.
-
-        At the end it is known whether the crawl had ended before.
-        """
+    async def _collect(self) -> None:
+        """Collect the output in Redis; then it is known whether the crawl had ended."""
         self._output.check_still_there()
         finished = self._output.has_ended()
         for position, items in self._output.items(self._position):
             self._write([*self._lines_of(items, position)], position)
             self._forget()
-            yield
+            await asyncio.sleep(0)
         self._forget()  # what was collected before
         self.result["finished"] = finished
 

@@ -34,7 +34,7 @@ UNTRUSTED = (
 
 
 def source_of(named: str, project: Project) -> ScrapyJob | RedisJob:
-    """Return the crawl of another program that a user names, to be closed."""
+    """Return the crawl of another program that a user names."""
     if is_url(named):
         from bloomdupe.moving.scrapy_redis_job import RedisJob
 
@@ -101,9 +101,9 @@ def _take_requests(
 
     Their ages keep the order in which they were taken.
     """
-    order, crawler = project.order, project.crawler
-    serializer, folder = Serializer(crawler.spider), job.stores[0].path.parent
-    total, requests = source.pending(crawler, folder, problems)
+    order, serializer = project.order, Serializer(project.crawler.spider)
+    folder = job.stores[0].path.parent
+    total, requests = source.pending(project.crawler, folder, problems)
     for place, request in enumerate(requests):
         try:
             payload = serializer.dump(request)

@@ -65,9 +65,6 @@ class ScrapyJob:
                 " bloomdupe"
             )
 
-    def close(self) -> None:
-        """Do nothing: each file is closed when it was read."""
-
     # Pending requests
 
     def has_pending(self) -> bool:
@@ -133,7 +130,10 @@ class ScrapyJob:
         # Of the name of a slot's folder, only the end is the same in all versions.
         folders = {place.name.rpartition("-")[2]: place for place in copy.iterdir()}
         for slot, priorities in self._active().items():
-            folder = copy if slot is None else folders.get(_digest(slot), copy / slot)
+            folder = copy
+            if slot is not None:
+                digest = hashlib.md5(slot.encode()).hexdigest()  # noqa: S324 - a name
+                folder = folders.get(digest, copy / slot)
             for priority in priorities:
                 found = [folder / f"{priority}{end}" for end in ("", "s")]
                 if not any(place.exists() for place in found):
@@ -201,10 +201,6 @@ class ScrapyJob:
             moved = state.replace(state.with_name(f"{STATE}.not-imported"))
             aside = f"moved to {moved}: put it back if you trust it"
         return [f"{state} is a pickle, and was {aside}"]
-
-
-def _digest(slot: str) -> str:
-    return hashlib.md5(slot.encode()).hexdigest()  # noqa: S324 - a name
 
 
 def _fingerprints(file: BinaryIO, place: Path, problems: Problems) -> Iterator[bytes]:

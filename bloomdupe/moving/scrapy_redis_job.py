@@ -39,7 +39,7 @@ SIZES = {"list": "LLEN", "zset": "ZCARD", "set": "SCARD"}
 
 
 class RedisJob:
-    """A crawl of scrapy-redis with stopped workers. Close it."""
+    """A crawl of scrapy-redis with stopped workers."""
 
     def __init__(self, url: str, project: Project) -> None:
         settings = project.settings
@@ -55,17 +55,12 @@ class RedisJob:
         self._sizes = self._counted()
         self._fit = False
         if not any(self._sizes):
-            self.close()
             raise StoreError(
                 f"{self.shown}: no pending requests in {self._queue!r}, and no"
                 f" fingerprints in {self._seen!r}. SCHEDULER_QUEUE_KEY and"
                 " SCHEDULER_DUPEFILTER_KEY name these keys; and without"
                 " SCHEDULER_PERSIST = True, scrapy-redis deletes them when it stops"
             )
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._client.close()
 
     def _counted(self) -> tuple[int, int]:
         return self._size(self._queue), self._size(self._seen)

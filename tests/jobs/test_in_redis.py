@@ -119,7 +119,7 @@ def test_a_running_crawl_is_handed_requests_and_refuses_changes(
         assert refused.code == 1
         assert "is in use by 1 worker, and this needs a job that" in refused.err
     refused = verb("reset", crawl, "--yes")
-    assert (refused.code, "workers are there (1)" in refused.err) == (1, True)
+    assert (refused.code, "is in use by 1 worker" in refused.err) == (1, True)
     assert verb("pause", crawl, "--slot", "h1.example").out.splitlines() == [
         "paused: slot h1.example",
         "The running crawl (1 worker) obeys at its next checkpoint.",

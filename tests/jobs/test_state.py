@@ -78,7 +78,7 @@ def test_a_crawl_that_hangs_gives_no_sign_of_life(
     found = shown()
     assert {found["info"], found["top"], found["json"]} == {"killed"}
     assert re.fullmatch(
-        r"Killed: \d+ pages?, \d+ pending.*\. Run the same command again: it goes on\.",
+        r"Killed\. \d+ pages?, \d+ pending.*\. Run the same command again: it.+",
         found["report"],
     )
 

@@ -95,7 +95,7 @@ def test_kills_differ_from_ended_and_running_runs(
     files.write_heartbeat(owner, time.time() + 3_600)  # never too long ago
     texts = report(job).texts
     assert [text for text in texts if text in ways] == list(ways)
-    assert any(text.startswith(f"Running (process {os.getpid()}): ") for text in texts)
+    assert any(text.startswith(f"Running (process {os.getpid()}). ") for text in texts)
     owner.close()
     ended = [text for text in report(job).texts if text in ways]
     assert ended == ["killed", "shutdown", "killed"]

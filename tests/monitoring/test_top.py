@@ -63,7 +63,7 @@ def at_work(job: Path, seconds: float, name: str = RUNNING, **backing_off: str) 
         f"{slot}.example": Backoff(now + 60, reason)
         for slot, reason in backing_off.items()
     }
-    state = State(name, now, name, "process 1", NOW)
+    state = State(name, now, name, NOW)
     life = Life(written_at=NOW)
     return changed(view, life=life, state=state, backing_off=backoffs)
 

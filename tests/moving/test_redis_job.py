@@ -235,7 +235,6 @@ def test_a_worker_that_still_runs_is_noticed(theirs: Theirs) -> None:
     assert len(list(requests)) < total
     with pytest.raises(StoreError, match="has changed meanwhile: stop all its"):
         crawl.end(Path(), trusted=True)
-    crawl.close()
 
 
 # The real one
