@@ -72,6 +72,15 @@ def test_while_it_is_away_no_request_loses_its_tries(crawl: Crawl, site: Site) -
 
 
 @BOTH
+def test_a_wait_that_a_header_asks_for_is_logged_once(crawl: Crawl, site: Site) -> None:
+    busy = Answer("x", 503, {"Retry-After": "1"})
+    site.pages = lambda _: busy if len(site.log) <= 3 else Answer("x")
+    run = crawl.run(Many, PAGES=1, **backoff(0.01, 1, 0.01))
+    assert run.stats["bloomdupe/slot_backoffs"] == 2
+    assert run.log.count("as its Retry-After asks") == 3
+
+
+@BOTH
 def test_a_retry_out_of_a_callback_waits_and_its_child_does_not(
     crawl: Crawl, site: Site
 ) -> None:

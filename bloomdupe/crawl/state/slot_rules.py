@@ -260,7 +260,8 @@ class SlotRules(Participant):
         state.backoffs += 1
         state.until = time.time() + growing.seconds(state.backoffs)
         self._stats.inc_value("bloomdupe/slot_backoffs")
-        self.say(name, state)
+        if state.until > state.held:  # the longer wait of a header was logged already
+            self.say(name, state)
 
     def _ask_again(self, name: str) -> None:
         self._frontier.ask_again(name)
