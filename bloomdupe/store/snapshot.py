@@ -59,7 +59,7 @@ class Snapshot(ABC):
     def stored(self, table: bytes, key: bytes) -> bytes | memoryview | None:
         """Return the value under a key as it is stored, not compared with its sum.
 
-        It is valid until the next commit.
+        It is valid until the next commit. Not for ``queue`` and ``delayed``.
         """
 
     @abstractmethod

@@ -258,9 +258,7 @@ def test_a_value_that_was_changed_is_damaged(
     put(store, {0: [QueueOrder().rank(0, 1, start=False)]}, {3: "a"})
     store.commit(changing(FAILURES, (b"a", b"1")))
     with store.snapshot() as snapshot:
-        (key,) = snapshot.keys(table)
-        value = snapshot.value(table, key)
-        assert value is not None
+        ((key, value),) = snapshot.values(table)
         damaged = bytes(value)[:-1] + b"?"
     store.close()
     backend.damage(table, key, damaged)
