@@ -234,10 +234,10 @@ def stop(options: Namespace) -> Answer:
         for_long = f"No heartbeat for {duration(silence)} ({life.owner})"
         warn(f"{for_long}: kill it if it hangs, nothing is lost")
     processes = len(options.job.stop(wait=options.wait).names)
-    line = f"{plural(processes, 'process has', 'processes have')} ended"
-    if not options.wait:
-        ends = plural(processes, "process ends", "processes end")
-        line = f"{ends} when the requests in flight are done"
+    ends = plural(processes, "process ends", "processes end")
+    line = f"{ends} when the requests in flight are done"
+    if options.wait:
+        line = f"{plural(processes, 'process has', 'processes have')} ended"
     return Answer([line], {"processes": processes, "ended": options.wait})
 
 

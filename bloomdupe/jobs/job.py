@@ -175,7 +175,7 @@ class Job(ABC):
             identity = stores[0].header.get("identity", {})
             if snapshots[0].record("frontier") is None:
                 return filter_, identity, None
-            known = (self.shown, identity, filter_.capacity)
+            known = (self.shown, identity, filter_)
             return filter_, identity, View(*known, snapshots, life, self.rules())
 
     def contents(self) -> str:

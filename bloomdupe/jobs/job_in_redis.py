@@ -100,10 +100,8 @@ class JobInRedis(Job):
             "memory_limit": facts.get("maxmemory") or None,
         }
         written = crawl.written_at()
-        if not names:
-            return Life(written_at=written, workers=figures)
-        owner = plural(len(names), "worker")
-        return Life(owner, written, names, written, workers=figures)
+        owner = plural(len(names), "worker") if names else None
+        return Life(owner, written if names else None, names, written, figures)
 
     def sent(self, _: Sequence[Store]) -> Iterator[SentRequest]:
         """Yield the requests in the inboxes of the partitions."""

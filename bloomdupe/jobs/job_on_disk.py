@@ -134,13 +134,7 @@ class JobOnDisk(Job):
         if owner is None:
             return Life(written_at=written)
         name = str(owner.process or "unknown")
-        return Life(
-            f"process {name}",
-            owner.heartbeat,
-            frozenset([name]),
-            written,
-            owner.process,
-        )
+        return Life(f"process {name}", owner.heartbeat, frozenset([name]), written)
 
     def sent(self, stores: Sequence[Store]) -> Iterator[SentRequest]:
         """Yield the requests in the inbox, but for a message that was taken in."""

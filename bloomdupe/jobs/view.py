@@ -7,7 +7,7 @@ from itertools import chain
 from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bloomdupe.crawl.progress.history import Totals, read_history
+from bloomdupe.crawl.progress.history import Totals, read_history, together
 from bloomdupe.crawl.progress.pace import (
     MINUTE,
     clock,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.progress.history import Point, Ran
     from bloomdupe.crawl.state.rules import Rules
+    from bloomdupe.filter.contents import FilterInfo
     from bloomdupe.store.snapshot import Snapshot
 
 LARGEST = 10
@@ -50,7 +51,7 @@ class View:
         self,
         place: str,
         identity: dict[str, Any],
-        capacity: int,
+        filter_: FilterInfo,
         snapshots: list[Snapshot],
         life: Life,
         rules: Rules,
@@ -63,8 +64,7 @@ class View:
         self.place = place
         """The directory of the store, or the URL without the password."""
         self.identity = identity
-        self.capacity = capacity
-        """Expected URLs of the filter."""
+        self.filter = filter_
         self.life = life
         self.notes: dict[str, Any] = stored_record(first)["notes"]
         """The notes of the crawl: how the last run ended, the round, and so on."""
@@ -95,8 +95,10 @@ class View:
         of the present file), and ``bytes`` (None: it is complete, or not begun)."""
         left = sum(one.get("failures_left", 0) for one in crawls)
         self.failed = FailedRequests.of(snapshots, left=left)
-        self.points, self.runs = read_history(first)
-        """Points of the history; and the runs of the job, the latest last."""
+        (points, self.runs), *others = map(read_history, snapshots)
+        self.points = together(points, [some for some, _ in others])
+        """Points of the history; on Redis, those of the leader, with the pages of all
+        workers. And the runs of the job, the latest last."""
         delayed = chain.from_iterable(
             one.next_delayed(b"", (), 1)[0] for one in snapshots
         )
@@ -184,6 +186,10 @@ class View:
             time=last.time + since,
             seconds=last.seconds + since,
             pages=self.pages,
+        )
+        if self.life.workers is not None:  # all other figures are those of the leader
+            return [*self.points, now]
+        now = now._replace(
             items=self.totals.items,
             duplicates=self.totals.duplicates,
             pending=self.pending - self.delayed,
@@ -240,7 +246,7 @@ class View:
             **{name: getattr(self, name) for name in names},
             **self.rules.values,
             "versions": self.notes.get(VERSIONS, {}),
-            "process": self.life.process,
+            "processes": sorted(self.life.names),
             "checkpoint_at": self.life.written_at,
             "last_run": self.notes.get("run"),
             "finished_at": self.notes.get("finished"),
@@ -291,7 +297,6 @@ class Life(NamedTuple):
     """A name for each process or worker."""
     written_at: float = 0.0
     """Unix time of the last checkpoint; 0: there was none."""
-    process: int | None = None
     workers: dict[str, int | None] | None = None
     """Figures that only a job on Redis has: ``workers`` that have a partition,
     ``partitions``, ``unowned_partitions``, ``output_entries`` that were not collected

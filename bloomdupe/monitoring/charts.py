@@ -86,7 +86,7 @@ CHARTS: tuple[tuple[str, str, Sequence[Drawn]], ...] = (
     ),
     (
         "Memory and disk",
-        "Bytes; on Redis the process is that of the leader.",
+        "Bytes.",
         [
             Drawn("memory", name="memory of the process"),
             Drawn("disk", "second", "store on the disk"),

@@ -65,11 +65,9 @@ def figures(view: View) -> Iterator[Figure]:
     if kills := [how for _, how in view.endings].count(KILLED):
         ran.insert(1, Said(f"{kills:,} killed"))
     yield Figure("ran for", Said(duration(view.seconds)), ran)
-    last = view.last
-    if last is not None:
-        fill = last.seen / view.capacity
-        filled = Said(f"{fill:.1%} full", WARN * (fill > FULL))
-        yield Figure("filter", filled, [Said(pages_lost(last.loss))])
+    fill, last = view.filter.keys / view.filter.capacity, view.last
+    filled = Said(f"{fill:.1%} full", WARN * (fill > FULL))
+    yield Figure("filter", filled, [Said(pages_lost(view.filter.expected_loss))])
     if view.life.workers is not None:
         yield from _on_redis(view, view.life.workers)
     elif last is not None:

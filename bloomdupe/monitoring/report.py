@@ -42,7 +42,9 @@ MORE = "<details><summary>More charts, and the status codes</summary>"
 def report(view: View) -> str:
     """Return the page."""
     title = f"Crawl of {view.spider}"
-    drawn = [*charts(view)]
+    drawn, note = [*charts(view)], MARKS
+    if view.life.workers is not None:
+        note += " All but the rate is of the leader, and not of the other workers."
     rest = [*_charts(drawn[FIRST_CHARTS:]), *statuses(view)]
     return page(
         title,
@@ -57,7 +59,7 @@ def report(view: View) -> str:
             *failures(view),
             *hosts(view),
             "<h2>Over time</h2>",
-            f'<p class="note">{MARKS if drawn else NO_CHARTS}</p>',
+            f'<p class="note">{note if drawn else NO_CHARTS}</p>',
             *_charts(drawn[:FIRST_CHARTS]),
             *([MORE, *rest, "</details>"] if drawn else rest),
         ],

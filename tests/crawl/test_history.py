@@ -23,6 +23,7 @@ from bloomdupe.crawl.progress.history import (
     Ran,
     Totals,
     read_history,
+    together,
 )
 from bloomdupe.crawl.progress.watch import warnings
 from bloomdupe.jobs import open_job
@@ -35,6 +36,13 @@ def view(crawl: Crawl) -> View:
     job = crawl.engine.job
     place = job if crawl.engine.collects else str(crawl.folder / job)
     return open_job(place).read()
+
+
+def test_the_pages_of_all_workers_are_those_until_a_point() -> None:
+    leader = [point(0, pages=1), point(10, pages=5), point(20, pages=9)]
+    other = [point(5, pages=100), point(20, pages=200)]
+    found = together(leader, [other, []])
+    assert [one.pages for one in found] == [1, 105, 209]
 
 
 @on_both_engines

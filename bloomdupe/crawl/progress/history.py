@@ -7,8 +7,10 @@ overwrite: see :class:`History`.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field, fields
+from itertools import chain
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -115,6 +117,17 @@ def read_history(snapshot: Snapshot) -> tuple[list[Point], list[Ran]]:
     return points, runs
 
 
+def together(points: list[Point], others: Iterable[list[Point]]) -> list[Point]:
+    """Return the points of a worker, with the pages that others had by then, too."""
+    for some in others:
+        moments, pages = [one.time for one in some], [0, *(one.pages for one in some)]
+        points = [
+            one._replace(pages=one.pages + pages[bisect_right(moments, one.time)])
+            for one in points
+        ]
+    return points
+
+
 class History(Participant):
     """Points of a job, part of the checkpoint.
 
@@ -179,11 +192,15 @@ class Totals:
         """Return the totals of a crawl of which each part has a share of the pages."""
         found = [*parts]
         sums = {name: sum(getattr(one, name) for one in found) for name in _SUMS}
+        by_slot: dict[str, list[int]] = {}
+        for slot, counts in chain.from_iterable(one.by_slot.items() for one in found):
+            before = by_slot.get(slot, [0, 0])
+            by_slot[slot] = [n + more for n, more in zip(before, counts, strict=True)]
         return cls(
             runs=max(one.runs for one in found),
             seconds=max(one.seconds for one in found),
             statuses=dict(sum((Counter(one.statuses) for one in found), Counter())),
-            by_slot={slot: n for one in found for slot, n in one.by_slot.items()},
+            by_slot=by_slot,
             **sums,
         )
 
