@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from bloomdupe.frontier.slot_queue import Entry, SlotQueue
 from bloomdupe.store.format import DELAYED_KEY, delayed_value
@@ -13,10 +13,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.frontier.slot_queue import Read
     from bloomdupe.frontier.slots import Slots
-
-MAX_NEAR = 5 << 20
-"""Bytes of requests kept in memory, the next ones, when a checkpoint has written them
-all; more are read again. See :attr:`Entry.size`."""
 
 
 class Waiting(Entry):
@@ -34,40 +30,26 @@ class Waiting(Entry):
 class DelayedQueue(SlotQueue):
     """Requests by their not-before time, as in the queue of a slot.
 
-    They are stored in the table ``delayed``, in the order of their times. The next
-    request is always in memory. A request that is due *moves* into the queue of its
-    slot: in memory at once, and in the store with the next checkpoint, which deletes it
-    here and stores it there, unless it is done by then. So after a crash it is in
-    exactly one table. The frontier writes and deletes them as it does all requests.
+    They are stored in the table ``delayed``, in the order of their times. A request
+    that is due *moves* into the queue of its slot: in memory at once, and in the store
+    with the next checkpoint, which deletes it here and stores it there, unless it is
+    done by then. So after a crash it is in exactly one table. The frontier writes and
+    deletes them as it does all requests.
     """
 
     def __init__(self, slots: Slots, stored: int) -> None:
         super().__init__(0, "", stored)
         self.slots = slots
-        self.next_due = math.inf
-        """Unix time at which the next request is due; infinite if there are no
-        requests."""
-        self.find_next()
 
-    def push(self, entry: Entry) -> bool:
-        """Add a request."""
-        is_near = super().push(entry)
-        self.find_next()
-        return is_near
-
-    def pop(self) -> Waiting:
-        """Remove and return the next request."""
-        entry = cast("Waiting", super().pop())
-        self.find_next()
-        return entry
-
-    def find_next(self) -> None:
-        """Make sure that the next request is in memory, and update ``next_due``."""
-        if self.pending and not self.heap:
+    @property
+    def next_due(self) -> float:
+        """Unix time at which the next request is due; infinite without any."""
+        if not self.pending:
+            return math.inf
+        while not self.heap:
             self.take_in(self.reading()())
-        self.next_due = math.inf
-        if self.heap:
-            self.next_due = DELAYED_KEY.unpack(self.heap[0][0])[0] / 1e6
+        microseconds: int = DELAYED_KEY.unpack(self.heap[0][0])[0]
+        return microseconds / 1e6
 
     def _read(self, but: Container[bytes]) -> Read:
         items: list[tuple[bytes, Entry]] = []
@@ -77,13 +59,6 @@ class DelayedQueue(SlotQueue):
             entry.turn = one.slot, one.priority, one.start
             items.append((one.key, entry))
         return items, more
-
-    def written(self, stored: int) -> None:
-        """Note how many are in the store now, and free memory."""
-        super().written(stored)
-        if self.loaded > MAX_NEAR:
-            self.relieve()
-        self.find_next()
 
     @staticmethod
     def record_of(entry: Entry) -> tuple[bytes, bytes]:

@@ -6,7 +6,7 @@ import math
 from functools import partial
 from itertools import chain
 from time import monotonic, time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from bloomdupe.frontier.delayed import Waiting
 from bloomdupe.frontier.partition import Partition
@@ -164,8 +164,7 @@ class Frontier:
             partition.sequence += 1
             waiting = Waiting(delayed, key, payload, attachment, volatile=volatile)
             waiting.turn = slot, priority, start
-            delayed.push(waiting)
-            partition.write(waiting)
+            partition.add(waiting)
             return waiting
         entry = Entry(
             partition.slots.make(slot),
@@ -200,14 +199,10 @@ class Frontier:
 
     def _join(self, partition: Partition, entry: Entry) -> None:
         """Add a request to the queue of its slot."""
-        queue = entry.queue
-        if queue.push(entry):
-            partition.loaded += entry.size
-            partition.evictable[queue] = None
-        if queue.ring is None:
-            self._rotation.put(queue)
+        partition.add(entry)
+        if entry.queue.ring is None:
+            self._rotation.put(entry.queue)
         partition.pending += 1
-        partition.write(entry)
 
     def _move_due(self, partition: Partition) -> None:
         """Move the requests that are due into the queues of their slots.
@@ -219,7 +214,7 @@ class Frontier:
         if delayed.next_due > now or (partition.due and partition.pending):
             return
         while delayed.next_due <= now and most > 0:
-            entry = delayed.pop()
+            entry = cast("Waiting", delayed.pop())
             most -= entry.size
             # In its place, what is left of it in the store is removed.
             left = Entry(delayed, entry.rank, None, stored=entry.stored)
@@ -260,13 +255,11 @@ class Frontier:
         if partition not in self.all or queue.slots.get(queue.name) is not queue:
             return  # all was dropped meanwhile
         queue.loading = False
-        partition.loaded += queue.take_in(read)
-        partition.evictable[queue] = None
+        queue.take_in(read)
         self._rotation.ask_again(queue)
 
     def _pop_from(self, queue: SlotQueue) -> Entry:
         entry, partition = queue.pop(), queue.slots.partition
-        partition.loaded -= entry.size
         if not queue.pending:
             self._rotation.leave(queue)
         entry.active = True
@@ -281,19 +274,16 @@ class Frontier:
             partition = self.of_slot(one.slot)
             delayed = one.not_before is not None
             queue = partition.delayed if delayed else partition.slots.make(one.slot)
-            freed = queue.relieve()
+            queue.relieve()
             queue.pending -= 1
             queue.out = {*(queue.out or ()), one.key}
             entry = Entry(queue, one.key, None, stored=True)
             partition.remove(entry, entry)
             if delayed:
                 continue
-            partition.loaded -= freed
             partition.pending -= 1
             if not queue.pending:
                 self._rotation.leave(queue)
-        for partition in self.all:
-            partition.delayed.find_next()
 
     def release(self, entry: Entry) -> None:
         """Free the place that a request in flight holds in its slot."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from bloomdupe.frontier.delayed import DelayedQueue
@@ -11,7 +11,7 @@ from bloomdupe.store.format import DELAYED, META, QUEUE, meta_records, request_k
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.slot_queue import Entry, SlotQueue
@@ -38,9 +38,10 @@ class Partition:
     """A part of a :class:`~bloomdupe.frontier.frontier.Frontier`, with its own store.
 
     It knows which requests are to be written and removed, and makes the part of the
-    next checkpoint. It uses the store of the filter ``seen`` and controls the filter
-    from now on; without a store both live in memory. ``everyone`` shares the memory
-    for loaded requests.
+    next checkpoint. If that is not committed, the part after it contains the same.
+    It uses the store of the filter ``seen`` and controls the filter from now on;
+    without a store both live in memory. ``everyone`` shares the memory for loaded
+    requests.
 
     The record ``frontier`` of the store is a JSON object:
 
@@ -72,18 +73,16 @@ class Partition:
         """Requests handed out and not acknowledged."""
         self.left: set[Entry] = set()
         """Those of them that were given up."""
-        self.loaded = 0
-        """Bytes of requests in memory."""
         self.evictable: dict[SlotQueue, None] = {}
         """Queues with requests in memory, the least recently asked first."""
-        # Requests for the next checkpoint to write and to remove.
+        # Requests to write and to remove that came after the last part was prepared.
         self._fresh: dict[Entry, None] = {}
         self._acked: dict[Entry, None] = {}
-        # What has come since the last one was prepared.
         self._new_bytes = 0
         self._new_slots: set[SlotQueue] = set()
-        self._prepared: dict[Entry, None] = {}
-        """Requests that are being written, if a commit is in progress."""
+        # Those in the part that was prepared last, until it is committed.
+        self._writing: dict[Entry, None] = {}
+        self._removing: dict[Entry, None] = {}
         delayed = 0 if self.store is None else self._recover(self.store)
         self.delayed = DelayedQueue(self.slots, delayed)
 
@@ -113,31 +112,40 @@ class Partition:
 
     # What is to be written and removed
 
+    def add(self, entry: Entry) -> None:
+        """Add a request to its queue."""
+        entry.queue.push(entry)
+        self.evictable[entry.queue] = None
+        self.write(entry)
+
     def write(self, entry: Entry) -> None:
         """Let the next checkpoint write a request, if it can be stored."""
         if self.store is None or entry.payload is None or entry.volatile:
             return
+        queue = entry.queue
         self._fresh[entry] = None
+        queue.stored += 1
         self._new_bytes += entry.size
-        if entry.queue not in self._new_slots:
-            self._new_slots.add(entry.queue)
+        if queue not in self._new_slots:
+            self._new_slots.add(queue)
             self._new_bytes += SLOT_BYTES
 
     def remove(self, entry: Entry, left: Entry) -> None:
-        """Let a checkpoint remove a request from its table, if it is there by then.
+        """Let a checkpoint remove a request from its table, if it may be there.
 
         ``left`` stands for it there from now on.
         """
+        queue = entry.queue
         if entry.stored:
+            self._writing.pop(entry, None)
             self._acked[left] = None
+            queue.stored -= 1
             return
-        self._fresh.pop(entry, None)
-        if entry in self._prepared:  # it may be in the store by now: see _give_up()
-            del self._prepared[entry]
-            self._prepared[left] = None
-        else:
-            entry.queue.forget(entry.rank)
-            self._tidy(entry.queue)
+        if entry in self._fresh:
+            del self._fresh[entry]
+            queue.stored -= 1
+        queue.forget(entry.rank)
+        self._tidy(queue)
 
     def _tidy(self, queue: SlotQueue) -> None:
         """Forget a queue if it is empty."""
@@ -149,7 +157,8 @@ class Partition:
     @property
     def changed(self) -> bool:
         """Whether there is anything for the next checkpoint."""
-        return bool(self._fresh or self._acked or self.seen.changed)
+        new = self._fresh or self._acked
+        return bool(new or self._writing or self._removing or self.seen.changed)
 
     @property
     def due(self) -> bool:
@@ -162,89 +171,65 @@ class Partition:
         It takes time to commit it, and requests may be pushed, handed out and
         acknowledged meanwhile: everything after this call belongs to the next
         checkpoint. Once it is committed, call ``done`` before anything else is
-        prepared. If it is not committed, it can just be dropped: preparing the next
-        part gives it up, and it cannot be written any more.
+        prepared. If it is not committed, it can just be dropped; it cannot be written
+        any more once the next part is prepared.
         """
-        self._give_up()
         seen = self.seen.prepare()
         delayed = self.delayed
-        stored = Counter(entry.queue for entry in self._fresh)
+        self._writing.update(self._fresh)
+        self._removing.update(self._acked)
+        self._fresh, self._acked = {}, {}
+        self._new_bytes, self._new_slots = 0, set()
         # A dict of bytes is nothing that Python's garbage collector follows. With lists
         # and tuples here, it took as long as all the rest of this method.
         requests: dict[bytes, bytes | None] = {}
         waiting: dict[bytes, bytes | None] = {}
-        for entry in self._fresh:
+        for entry in self._writing:
+            entry.stored = True
             queue = entry.queue
             if queue is delayed:
                 key, value = delayed.record_of(entry)
                 waiting[key] = value
             else:
                 requests[request_key(queue.number, entry.rank)] = entry.payload
-        for entry in self._acked:
+        for entry in self._removing:
             queue = entry.queue
             if queue is delayed:
                 waiting[entry.rank] = None
             else:
                 requests[request_key(queue.number, entry.rank)] = None
-            stored[queue] -= 1
-        for queue in stored:
-            stored[queue] += queue.stored
-        scheduled = stored.pop(delayed, delayed.stored)
-        slots = self.slots.prepare(stored)
+        queues = {entry.queue for entry in chain(self._writing, self._removing)}
+        slots = self.slots.prepare(queues - {delayed})
         record = {
             "sequence": self.sequence,
             "numbered": self.slots.numbered,
             "clock": round(self._wall(), 3),
         }
-        written = self._prepared = self._fresh.copy()
-        acked = [*self._acked]
-        self._new_bytes, self._new_slots = 0, set()
 
         def done() -> None:
             try:
                 seen.done()
             finally:
                 slots.done()
-                self._written(written, acked, stored)
-                self.delayed.written(scheduled)
+                self._written(queues)
 
         changes = {**seen.changes, **slots.changes, QUEUE: requests, DELAYED: waiting}
         changes[META] = {**seen.changes[META], **meta_records({RECORD: record})}
         return Part(changes=changes, exact=seen.exact, done=done)
 
-    def _give_up(self) -> None:
-        """Forget a part that was prepared and never committed."""
-        for entry in self._prepared:
-            if entry not in self._fresh:  # acknowledged since, and not in the store
-                entry.queue.forget(entry.rank)
-                self._tidy(entry.queue)
-        self._prepared = {}
+    def _written(self, queues: Iterable[SlotQueue]) -> None:
+        """Note that a checkpoint is durable, in which these queues have changed.
 
-    def _written(
-        self,
-        written: dict[Entry, None],
-        acked: list[Entry],
-        stored: dict[SlotQueue, int],
-    ) -> None:
-        """Mark the content of a checkpoint as durable, and nothing newer.
-
-        Takes time in proportion to the size of the checkpoint. ``stored`` has all
-        queues with changes, and the number of requests that are stored now.
+        Takes time in proportion to the checkpoint, and to the requests in memory.
         """
-        self._prepared = {}
-        for entry in written:
-            entry.stored = True
-            if entry in self._fresh:
-                del self._fresh[entry]
-            else:  # acknowledged since: the next checkpoint deletes it
-                self._acked[entry] = None
-        for entry in acked:
-            del self._acked[entry]
+        self._writing = {}
+        for entry in self._removing:
             entry.queue.forget(entry.rank)
-        for queue, number in stored.items():
-            queue.written(number)
+        self._removing = {}
+        for queue in queues:
+            queue.written()
         self._relieve()
-        for queue in stored:
+        for queue in queues:
             if not queue.pending:
                 self._tidy(queue)
             elif not queue.heap and self.slots.cool(queue):
@@ -253,9 +238,11 @@ class Partition:
     def _relieve(self) -> None:
         """Free memory, now that everything is on disk."""
         most = MAX_LOADED // len(self._everyone)
-        if self.loaded > most:
-            while self.evictable and self.loaded > most // 2:
+        loaded = sum(queue.loaded() for queue in self.evictable)
+        if loaded > most:
+            while self.evictable and loaded > most // 2:
                 queue = next(iter(self.evictable))
                 del self.evictable[queue]
-                self.loaded -= queue.relieve()
+                loaded -= queue.loaded()
+                queue.relieve()
                 self.slots.cool(queue)

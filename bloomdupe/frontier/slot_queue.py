@@ -86,7 +86,7 @@ class Entry:
         self.attachment = attachment
         """The attachment of :meth:`Frontier.push`; None after it was read from disk."""
         self.stored = stored
-        """Whether it is in the store, be it pending, in flight or just acknowledged."""
+        """Whether the store has it, or the part that was prepared last."""
         self.active = False
         """Whether it keeps its slot busy."""
         self.volatile = volatile
@@ -106,12 +106,10 @@ class SlotQueue:
     number: int
     name: str
     stored: int = 0
-    """Number of requests in the store, including those that are out."""
+    """Number of requests that the store has after the next checkpoint."""
     pending: int = field(init=False)
     """Number of pending requests, in memory and in the store."""
     heap: list[tuple[bytes, Entry]] = field(default_factory=list)
-    loaded: int = 0
-    """Bytes in ``heap``."""
     loading: bool = False
     """Whether its next requests are being read on another thread."""
     beyond: list[tuple[bytes, Entry]] = field(default_factory=list)
@@ -134,22 +132,19 @@ class SlotQueue:
         if self.stored:
             self.bound = BEFORE_ALL
 
-    def push(self, entry: Entry) -> bool:
-        """Add a new request; return whether it went into ``heap``."""
+    def push(self, entry: Entry) -> None:
+        """Add a new request."""
         self.pending += 1
         item = (entry.rank, entry)
         if entry.rank > self.bound:
             self.beyond.append(item)
-            return False
-        heappush(self.heap, item)
-        self.loaded += entry.size
-        return True
+        else:
+            heappush(self.heap, item)
 
     def pop(self) -> Entry:
         """Remove and return the next request, which must be in memory."""
         assert self.heap  # noqa: S101 - take_in() raises when nothing is there
         _, entry = heappop(self.heap)
-        self.loaded -= entry.size
         self.pending -= 1
         if self.out is None:
             self.out = set()
@@ -165,8 +160,6 @@ class SlotQueue:
 
     def reading(self) -> Callable[[], Read]:
         """Return what reads the next requests, maybe on another thread."""
-        if self.bound == AFTER_ALL:
-            return lambda: ([], False)
         return partial(self._read, self._here())
 
     def _here(self) -> set[bytes]:
@@ -176,13 +169,13 @@ class SlotQueue:
         """
         return (self.out or set()).union(rank for rank, _ in self.beyond)
 
-    def take_in(self, read: Read) -> int:
-        """Take in what :meth:`reading` has read; return the bytes.
+    def take_in(self, read: Read) -> None:
+        """Take in what :meth:`reading` has read.
 
         Meanwhile requests may have come, and may have been written.
         """
         found, more = read
-        here, others, before = self._here(), self.heap, self.loaded
+        here, others = self._here(), self.heap
         heap = [item for item in found if item[0] not in here]
         self.batch = min(2 * self.batch, MAX_BATCH)
         self.bound = found[-1][0] if more else AFTER_ALL
@@ -193,8 +186,7 @@ class SlotQueue:
             raise self._store.now.damaged(
                 f"{self.pending:,} pending requests of slot {self.name!r} are missing"
             )
-        self.loaded = sum(entry.size for _, entry in self.heap)
-        return self.loaded - before
+        self.slots.partition.evictable[self] = None
 
     @property
     def _store(self) -> Store:
@@ -218,21 +210,22 @@ class SlotQueue:
 
     # After a checkpoint, when everything that can be written is in the store
 
-    def written(self, stored: int) -> None:
-        """Note how many are in the store now; those above ``bound`` are only there."""
-        self.stored = stored
+    def loaded(self) -> int:
+        """Return the bytes of requests in ``heap``."""
+        return sum(entry.size for _, entry in self.heap)
+
+    def written(self) -> None:
+        """Forget the requests above ``bound`` that are in the store by now."""
         if not self.loading:
             # Requests that are volatile or cannot be stored stay.
             self.beyond = [item for item in self.beyond if not item[1].stored]
 
-    def relieve(self) -> int:
-        """Keep nothing in memory that can be read again; return the bytes freed."""
-        if self.loading:
-            return 0
-        items, freed = self.beyond + self.heap, self.loaded
-        self.beyond = [item for item in items if not item[1].stored]
-        self.heap, self.loaded, self.bound, self.batch = [], 0, BEFORE_ALL, MIN_BATCH
-        return freed
+    def relieve(self) -> None:
+        """Keep nothing in memory that can be read again."""
+        if not self.loading:
+            items = self.beyond + self.heap
+            self.beyond = [item for item in items if not item[1].stored]
+            self.heap, self.bound, self.batch = [], BEFORE_ALL, MIN_BATCH
 
 
 NOWHERE = SlotQueue(0, "")

@@ -52,8 +52,6 @@ class SlotState:
     """The last failure."""
     probe: object = None
     """The request in flight that tests whether the slot answers."""
-    detached: bool = False
-    """Whether it has a record although the slot has no requests in the store."""
 
     @property
     def is_open(self) -> bool:

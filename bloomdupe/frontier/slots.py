@@ -12,7 +12,7 @@ from bloomdupe.store.format import SLOTS, StoredSlot, slot_apart, slot_record
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from bloomdupe.store.snapshot import Snapshot
     from bloomdupe.store.store import Store
@@ -81,8 +81,9 @@ class Slots:
         """States of slots that are not among the queues."""
         self._some_detached = False
         """Whether the store may have records of such slots."""
-        self._touched: dict[str, int] = {}
-        self._touches = 0
+        # Names of slots whose states have changed, and of those in the last part.
+        self._touched: set[str] = set()
+        self._writing: set[str] = set()
 
     def restore(self, snapshot: Snapshot, numbered: int, clock: float) -> None:
         """Restore the slots as they are stored."""
@@ -157,7 +158,6 @@ class Slots:
             or queue.out
             or queue.state is not None
             or queue.loading
-            or queue.pending != queue.stored
             or queue.ring is not self.idle
         ):
             return False
@@ -176,15 +176,13 @@ class Slots:
                 slot = None if stored is None else StoredSlot.read(0, stored)
             if slot is not None:
                 state = self._read(slot.state) or SlotState()
-                state.detached = True
                 self._keep_apart(name, state)
         return state
 
     def state(self, name: str) -> SlotState:
         """Return the state of a slot, to change it; the next checkpoint writes it."""
         if self._store is not None:
-            self._touches += 1
-            self._touched[name] = self._touches
+            self._touched.add(name)
         state = self.state_of(name)
         if state is None:
             state = SlotState()
@@ -200,13 +198,15 @@ class Slots:
             self._detached = {
                 one: known
                 for one, known in self._detached.items()
-                if one in self._touched or (not stored and known.lasts(now))
+                if one in self._touched
+                or one in self._writing
+                or (not stored and known.lasts(now))
             }
         self._detached[name] = state
 
     def tidy(self, queue: SlotQueue) -> bool:
         """Forget a queue if it is empty; its slot gets another number next time."""
-        if queue.pending or queue.stored or queue.active or queue.out:
+        if queue.pending or queue.active or queue.out:
             return False
         if self._queues.get(queue.name) is queue:
             del self._queues[queue.name]
@@ -216,43 +216,32 @@ class Slots:
 
     # Checkpoints
 
-    def prepare(self, stored: Mapping[SlotQueue, int]) -> Part:
-        """Return the part of the next checkpoint.
+    def prepare(self, queues: Iterable[SlotQueue]) -> Part:
+        """Return the part of the next checkpoint, in which these queues have changed.
 
-        These queues will have so many requests in the store.
+        If it is not committed, the part after it contains the same.
         """
-        touched = dict(self._touched)
-        # With delays, one may have as many requests as before, and another last one.
-        all_ = self._delays_of is not None
-        changed = {queue: n for queue, n in stored.items() if all_ or n != queue.stored}
-        for queue in filter(None, map(self.get, touched)):
-            changed.setdefault(queue, stored.get(queue, queue.stored))
-        both = touched.keys() & self._detached.keys()
-        alone = {name: (self._detached[name], True) for name in both}
+        self._writing |= self._touched
+        self._touched = set()
+        changed = {*queues, *filter(None, map(self.get, self._writing))}
+        apart = {name: self._detached.get(name) for name in self._writing}
         changes: dict[bytes, bytes | None] = {}
-        for queue, requests in changed.items():
-            if requests or queue.stored:
-                key, value = slot_record(self._stored(queue, requests))
-                changes[key] = value
+        for queue in changed:
+            changes.update([slot_record(self._stored(queue))])
             if queue.state is not None:
-                alone[queue.name] = queue.state, not requests
-        moved: dict[SlotState, bool] = {}
+                apart[queue.name] = None if queue.stored else queue.state
         now = time.time()
-        for name, (state, is_alone) in alone.items():
-            lasts = is_alone and state.lasts(now)
-            if lasts or state.detached:
-                moved[state] = lasts
-                changes.update([slot_apart(name, state.packed() if lasts else b"")])
+        for name, state in apart.items():
+            packed = state.packed() if state is not None and state.lasts(now) else b""
+            changes.update([slot_apart(name, packed)])
+            self._some_detached |= packed != b""
 
         def done() -> None:
-            self._touched = dict(self._touched.items() - touched.items())
-            for state, detached in moved.items():
-                state.detached = detached
-                self._some_detached |= detached
+            self._writing = set()
 
         return Part(changes={SLOTS: changes}, done=done)
 
-    def _stored(self, queue: SlotQueue, requests: int) -> StoredSlot:
+    def _stored(self, queue: SlotQueue) -> StoredSlot:
         """Return a slot as it will be stored, with delay and last request."""
         name, state, delays = queue.name, queue.state, self._delays_of
         stored = b""
@@ -261,4 +250,4 @@ class Slots:
             stored = (state or SlotState()).packed(delay, last)
         elif state is not None:
             stored = state.packed()
-        return StoredSlot(queue.number, requests, name, stored)
+        return StoredSlot(queue.number, queue.stored, name, stored)

@@ -10,7 +10,7 @@ import pytest
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError, StoreError
-from bloomdupe.frontier import delayed, partition, slot_queue
+from bloomdupe.frontier import partition, slot_queue
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.store.format import SLOTS, StoredSlot, slot_record
 from bloomdupe.store.store import Part
@@ -141,7 +141,6 @@ def test_memory_is_bounded(
     request: pytest.FixtureRequest,
 ) -> None:
     """Half of the requests are delayed, and due all at once."""
-    monkeypatch.setattr(delayed, "MAX_NEAR", 50_900)
     monkeypatch.setattr(slot_queue, "MAX_BATCH", 20)
     monkeypatch.setattr(partition, "MAX_FRESH", 100_000)
     monkeypatch.setattr(partition, "MAX_LOADED", 200_000)
