@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from bloomdupe.frontier.slot_queue import Entry, SlotQueue
 from bloomdupe.store.format import DELAYED_KEY, delayed_value
@@ -30,26 +30,42 @@ class Waiting(Entry):
 class DelayedQueue(SlotQueue):
     """Requests by their not-before time, as in the queue of a slot.
 
-    They are stored in the table ``delayed``, in the order of their times. A request
-    that is due *moves* into the queue of its slot: in memory at once, and in the store
-    with the next checkpoint, which deletes it here and stores it there, unless it is
-    done by then. So after a crash it is in exactly one table. The frontier writes and
-    deletes them as it does all requests.
+    They are stored in the table ``delayed``, in the order of their times. The next
+    request is always in memory. A request that is due *moves* into the queue of its
+    slot: in memory at once, and in the store with the next checkpoint, which deletes it
+    here and stores it there, unless it is done by then. So after a crash it is in
+    exactly one table. The frontier writes and deletes them as it does all requests.
     """
 
     def __init__(self, slots: Slots, stored: int) -> None:
         super().__init__(0, "", stored)
         self.slots = slots
-
-    @property
-    def next_due(self) -> float:
+        self.next_due = math.inf
         """Unix time at which the next request is due; infinite without any."""
-        if not self.pending:
-            return math.inf
-        while not self.heap:
+        self._find_next()
+
+    def _find_next(self) -> None:
+        if self.pending and not self.heap:
             self.take_in(self.reading()())
-        microseconds: int = DELAYED_KEY.unpack(self.heap[0][0])[0]
-        return microseconds / 1e6
+        self.next_due = math.inf
+        if self.heap:
+            self.next_due = DELAYED_KEY.unpack(self.heap[0][0])[0] / 1e6
+
+    def push(self, entry: Entry) -> None:
+        """Add a request."""
+        super().push(entry)
+        self._find_next()
+
+    def pop(self) -> Waiting:
+        """Remove and return the next request."""
+        entry = cast("Waiting", super().pop())
+        self._find_next()
+        return entry
+
+    def relieve(self) -> None:
+        """Keep no more than the next requests in memory."""
+        super().relieve()
+        self._find_next()
 
     def _read(self, but: Container[bytes]) -> Read:
         items: list[tuple[bytes, Entry]] = []

@@ -6,7 +6,7 @@ import math
 from functools import partial
 from itertools import chain
 from time import monotonic, time
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from bloomdupe.frontier.delayed import Waiting
 from bloomdupe.frontier.partition import Partition
@@ -214,7 +214,7 @@ class Frontier:
         if delayed.next_due > now or (partition.due and partition.pending):
             return
         while delayed.next_due <= now and most > 0:
-            entry = cast("Waiting", delayed.pop())
+            entry = delayed.pop()
             most -= entry.size
             # In its place, what is left of it in the store is removed.
             left = Entry(delayed, entry.rank, None, stored=entry.stored)
@@ -274,9 +274,9 @@ class Frontier:
             partition = self.of_slot(one.slot)
             delayed = one.not_before is not None
             queue = partition.delayed if delayed else partition.slots.make(one.slot)
-            queue.relieve()
             queue.pending -= 1
             queue.out = {*(queue.out or ()), one.key}
+            queue.relieve()
             entry = Entry(queue, one.key, None, stored=True)
             partition.remove(entry, entry)
             if delayed:

@@ -46,7 +46,6 @@ class Partition:
     The record ``frontier`` of the store is a JSON object:
 
     ``sequence``  requests numbered so far
-    ``numbered``  slots numbered so far
     ``clock``     Unix time of the checkpoint
     """
 
@@ -94,8 +93,7 @@ class Partition:
         with store.snapshot() as snapshot:
             record = snapshot.record(RECORD) or {}
             self.sequence = record.get("sequence", 0)
-            numbered, clock = record.get("numbered", 0), record.get("clock", 0.0)
-            self.slots.restore(snapshot, numbered, clock)
+            self.slots.restore(snapshot, record.get("clock", 0.0))
             stored, delayed = snapshot.entries(QUEUE), snapshot.entries(DELAYED)
         self.pending = sum(pending for _, pending in self.slots.pending())
         if self.pending != stored:
@@ -145,11 +143,10 @@ class Partition:
             del self._fresh[entry]
             queue.stored -= 1
         queue.forget(entry.rank)
-        self._tidy(queue)
+        self._shed(queue)
 
-    def _tidy(self, queue: SlotQueue) -> None:
-        """Forget a queue if it is empty."""
-        if self.slots.tidy(queue):
+    def _shed(self, queue: SlotQueue) -> None:
+        if self.slots.shed(queue):
             self.evictable.pop(queue, None)
 
     # Checkpoints
@@ -200,11 +197,7 @@ class Partition:
                 requests[request_key(queue.number, entry.rank)] = None
         queues = {entry.queue for entry in chain(self._writing, self._removing)}
         slots = self.slots.prepare(queues - {delayed})
-        record = {
-            "sequence": self.sequence,
-            "numbered": self.slots.numbered,
-            "clock": round(self._wall(), 3),
-        }
+        record = {"sequence": self.sequence, "clock": round(self._wall(), 3)}
 
         def done() -> None:
             try:
@@ -230,10 +223,7 @@ class Partition:
             queue.written()
         self._relieve()
         for queue in queues:
-            if not queue.pending:
-                self._tidy(queue)
-            elif not queue.heap and self.slots.cool(queue):
-                self.evictable.pop(queue, None)
+            self._shed(queue)
 
     def _relieve(self) -> None:
         """Free memory, now that everything is on disk."""
@@ -245,4 +235,4 @@ class Partition:
                 del self.evictable[queue]
                 loaded -= queue.loaded()
                 queue.relieve()
-                self.slots.cool(queue)
+                self._shed(queue)

@@ -75,8 +75,7 @@ class Slots:
         see :class:`bloomdupe.frontier.rotation.Rotation`."""
         self._queues: dict[str, SlotQueue | int] = {}
         """By name. The number of a cold slot, and its requests in the lowest bits."""
-        self.numbered = 0
-        """Slots numbered so far."""
+        self._next_number = 0
         self._detached: dict[str, SlotState] = {}
         """States of slots that are not among the queues."""
         self._some_detached = False
@@ -85,12 +84,12 @@ class Slots:
         self._touched: set[str] = set()
         self._writing: set[str] = set()
 
-    def restore(self, snapshot: Snapshot, numbered: int, clock: float) -> None:
+    def restore(self, snapshot: Snapshot, clock: float) -> None:
         """Restore the slots as they are stored."""
         self._set_back = max(0.0, clock - time.time())
-        self.numbered = numbered
         for slot in snapshot.slots():
             self._queues[slot.name] = slot.number << BITS | slot.requests
+            self._next_number = slot.number + 1
             self.idle.append(slot.name)
             if slot.state and (state := self._read(slot.state)) is not None:
                 self.make(slot.name).state = state
@@ -137,10 +136,10 @@ class Slots:
         """Return a slot that is about to have requests, or whose turn has come."""
         one = self._queues.get(name)
         if one is None:
-            queue = SlotQueue(self.numbered, name)
+            queue = SlotQueue(self._next_number, name)
             queue.state = self.state_of(name)
             self._detached.pop(name, None)
-            self.numbered += 1
+            self._next_number += 1
         elif isinstance(one, int):
             queue = SlotQueue(one >> BITS, name, one & MOST_REQUESTS)
             queue.ring = self.idle
@@ -150,18 +149,24 @@ class Slots:
         self._queues[name] = queue
         return queue
 
-    def cool(self, queue: SlotQueue) -> bool:
-        """Keep no more than numbers of a slot of which nothing is in memory."""
-        if (
-            queue.heap
-            or queue.beyond
-            or queue.out
-            or queue.state is not None
-            or queue.loading
-            or queue.ring is not self.idle
-        ):
+    def shed(self, queue: SlotQueue) -> bool:
+        """Let go of a queue if the store has all of it, or it is empty; whether it has.
+
+        An empty one is forgotten: its slot gets another number next time. Of another,
+        no more than numbers are kept.
+        """
+        if queue.heap or queue.beyond or queue.out or queue.active or queue.loading:
             return False
-        self._queues[queue.name] = queue.number << BITS | queue.stored
+        if self._queues.get(queue.name) is queue:
+            state = queue.state
+            if not queue.pending:
+                del self._queues[queue.name]
+                if state is not None:
+                    self._keep_apart(queue.name, state)
+            elif state is None and queue.ring is self.idle:
+                self._queues[queue.name] = queue.number << BITS | queue.stored
+            else:
+                return False
         return True
 
     def state_of(self, name: str) -> SlotState | None:
@@ -203,16 +208,6 @@ class Slots:
                 or (not stored and known.lasts(now))
             }
         self._detached[name] = state
-
-    def tidy(self, queue: SlotQueue) -> bool:
-        """Forget a queue if it is empty; its slot gets another number next time."""
-        if queue.pending or queue.active or queue.out:
-            return False
-        if self._queues.get(queue.name) is queue:
-            del self._queues[queue.name]
-            if queue.state is not None:
-                self._keep_apart(queue.name, queue.state)
-        return True
 
     # Checkpoints
 
