@@ -132,14 +132,10 @@ class Contents:
         self.store = store
         self._readonly = store is not None and store.readonly
         self._memory = memory
-        self.read_again()
-
-    def read_again(self) -> None:
-        """Forget what is in memory, and go on from the last checkpoint."""
-        if self.store is None:
-            self._take(empty_record(self.parameters))
+        if store is None:
+            self._take(empty_record(parameters))
         else:
-            with self.store.snapshot() as snapshot:
+            with store.snapshot() as snapshot:
                 self._restore(snapshot)
         self._point_at_newest()
 
@@ -355,7 +351,7 @@ class Contents:
         journaled = {**entries, **dict.fromkeys(gone)}
         changes: dict[bytes, Changes] = {
             JOURNAL: {JOURNAL_KEY.pack(one): journaled[one] for one in journaled},
-            BLOCKS: {one.key: one.bits for one in writes if one.bits},
+            BLOCKS: {one.key: one.bits for one in writes},
             META: meta_records({RECORD: after}),
         }
         return Part(changes=changes, exact=identities, done=done)

@@ -90,7 +90,6 @@ class Write(NamedTuple):
     number: int
     key: bytes
     bits: bytes
-    """Empty if the stored block has all of them."""
     sum: int
     is_new: bool
     """Whether no block is stored yet."""
@@ -253,12 +252,8 @@ class Layer:
         key = BLOCK_KEY.pack(self.number, number)
         bits = _stored_bits(self.peek(number))
         total, before = sum_of(checksum(BLOCKS, key, bits)), self._sums[number]
-        if total == before:
-            bits = b""
-            if not self.keeps_blocks:
-                self.blocks[number] = None
-            if not news:
-                return None
+        if self.keeps_blocks and total == before and not news:
+            return None
         return Write(self, number, key, bits, total, before == 0, news)
 
     def written(self, write: Write) -> None:

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     Load: TypeAlias = Callable[[Callable[[], Read], Callable[[Read], None]], None]
 
 NEWEST_FIRST = QueueOrder()
-MOST_MOVED = 320 << 10
-"""Bytes of due requests that join their slots at once."""
 
 
 def _at_once(_slot: SlotQueue, _in_progress: int) -> float:
@@ -82,14 +80,11 @@ class Frontier:
         """Partitions of the crawl, wherever they are."""
         self.seen = seen
         self.all: list[Partition] = []
-        self._open()
-
-    def _open(self) -> None:
         self.memory = self._made(self.seen)
         """The partition of requests without payload, whatever their slots are."""
         self.partitions = {0: self.memory}
         """The partitions that are here, by number."""
-        self.all[:] = [self.memory]
+        self.all.append(self.memory)
 
     def _made(self, seen: BloomFilter) -> Partition:
         partition = Partition(seen, self.all, *self._of_all)
@@ -210,12 +205,9 @@ class Frontier:
         While other requests are pending, it moves no more than the next checkpoint
         should hold; the rest follows after the checkpoint.
         """
-        delayed, now, most = partition.delayed, self._wall(), MOST_MOVED
-        if delayed.next_due > now or (partition.due and partition.pending):
-            return
-        while delayed.next_due <= now and most > 0:
+        delayed, now = partition.delayed, self._wall()
+        while delayed.next_due <= now and not (partition.due and partition.pending):
             entry = delayed.pop()
-            most -= entry.size
             # In its place, what is left of it in the store is removed.
             left = Entry(delayed, entry.rank, None, stored=entry.stored)
             partition.remove(entry, left)
@@ -389,12 +381,5 @@ class Frontier:
         return self.store.begin(self.memory.prepare(), *parts, *others)
 
     def join(self) -> bool:
-        """Forget what is in memory, and go on from the last checkpoint, if possible."""
-        self._drop_all()
-        self.seen.read_again()
-        self._open()
+        """Go on from the last commit if others wrote; whether any partition is here."""
         return True
-
-    def _drop_all(self) -> None:
-        for partition in self.all:
-            self._rotation.drop(partition.slots)

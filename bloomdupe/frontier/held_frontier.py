@@ -185,7 +185,8 @@ class HeldFrontier(Frontier):
 
     def read_again(self) -> None:
         """Drop everything in memory, and read the partitions that are still here."""
-        self._drop_all()
+        for partition in self.all:
+            self._rotation.drop(partition.slots)
         self.memory = self._made(BloomFilter(FEW, 0.5))
         self.partitions.clear()
         self._outbox.clear()

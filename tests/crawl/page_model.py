@@ -243,7 +243,11 @@ class Engine(CrawlEngine):
 
     def read_again(self) -> None:
         """Read the frontier, too: its owner has not changed."""
-        self.frontier.join()
+        frontier, load = self.frontier, self.frontier.load
+        seen, clock = frontier.seen, frontier._clock
+        seen._begin(seen.parameters, seen.store, seen._memory)
+        Frontier.__init__(frontier, seen, clock=clock, wall=clock)
+        frontier.load = load
         super().read_again()
 
     def next(self) -> Any:

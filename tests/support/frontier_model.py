@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreError
 from bloomdupe.filter import contents, layer
-from bloomdupe.frontier import frontier, partition, slot_queue
+from bloomdupe.frontier import partition, slot_queue
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import (
     pending_requests,
@@ -350,7 +350,6 @@ LIMITS = (
     (contents, "MAX_SWEEP", 2),
     (partition, "MAX_FRESH", 10_000),
     (partition, "MAX_LOADED", 2_900),
-    (frontier, "MOST_MOVED", 3_000),
     (environment, "MAP_BYTES", 1 << 17),
 )
 
