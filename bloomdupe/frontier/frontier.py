@@ -12,7 +12,13 @@ from bloomdupe.frontier.delayed import Waiting
 from bloomdupe.frontier.partition import Partition
 from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.sent_request import partition_of
-from bloomdupe.frontier.slot_queue import AFTER_ALL, Entry, QueueOrder, SlotQueue
+from bloomdupe.frontier.slot_queue import (
+    AFTER_ALL,
+    NOWHERE,
+    Entry,
+    QueueOrder,
+    SlotQueue,
+)
 from bloomdupe.store.format import delayed_key
 from bloomdupe.store.store import Commit, Part
 
@@ -161,14 +167,8 @@ class Frontier:
             waiting.turn = slot, priority, start
             partition.add(waiting)
             return waiting
-        entry = Entry(
-            partition.slots.make(slot),
-            self._next_rank(partition, priority, sequence, start=start),
-            payload,
-            attachment,
-            volatile=volatile,
-        )
-        self._join(partition, entry)
+        entry = Entry(NOWHERE, b"", payload, attachment, volatile=volatile)
+        self._join(partition, entry, slot, priority, start=start, sequence=sequence)
         return entry
 
     def save(self, entry: Entry) -> None:
@@ -177,26 +177,25 @@ class Frontier:
             entry.volatile = False
             entry.queue.slots.partition.write(entry)
 
-    def _next_rank(
+    def _join(
         self,
         partition: Partition,
+        entry: Entry,
+        slot: str,
         priority: int,
-        sequence: int | None = None,
         *,
         start: bool,
-    ) -> bytes:
+        sequence: int | None = None,
+    ) -> None:
+        """Add a request to the queue of its slot."""
         if sequence is None:
             sequence = partition.sequence
-        elif partition.sequence < sequence:
-            partition.sequence = sequence
-        partition.sequence += 1
-        return self._order.rank(priority, sequence, start=start)
-
-    def _join(self, partition: Partition, entry: Entry) -> None:
-        """Add a request to the queue of its slot."""
+        partition.sequence = max(partition.sequence, sequence) + 1
+        entry.rank = self._order.rank(priority, sequence, start=start)
+        queue = entry.queue = partition.slots.make(slot)
         partition.add(entry)
-        if entry.queue.ring is None:
-            self._rotation.put(entry.queue)
+        if queue.ring is None:
+            self._rotation.put(queue)
         partition.pending += 1
 
     def _move_due(self, partition: Partition) -> None:
@@ -213,9 +212,7 @@ class Frontier:
             partition.remove(entry, left)
             entry.stored = False
             slot, priority, start = entry.turn
-            entry.queue = partition.slots.make(slot)
-            entry.rank = self._next_rank(partition, priority, start=start)
-            self._join(partition, entry)
+            self._join(partition, entry, slot, priority, start=start)
 
     def pop(self) -> Entry | None:
         """Hand out the next request, or return None if no request is ready."""
@@ -223,8 +220,16 @@ class Frontier:
             if not partition.is_leaving:
                 self._move_due(partition)
         while (queue := self._rotation.next(self._clock())) is not None:
-            if self._is_loaded(queue):
-                return self._pop_from(queue)
+            if not self._is_loaded(queue):
+                continue
+            entry, partition = queue.pop(), queue.slots.partition
+            if not queue.pending:
+                self._rotation.leave(queue)
+            entry.active = True
+            self._rotation.count(queue, 1)
+            partition.pending -= 1
+            partition.unacked += 1
+            return entry
         return None
 
     def _is_loaded(self, queue: SlotQueue) -> bool:
@@ -250,16 +255,6 @@ class Frontier:
         queue.take_in(read)
         self._rotation.ask_again(queue)
 
-    def _pop_from(self, queue: SlotQueue) -> Entry:
-        entry, partition = queue.pop(), queue.slots.partition
-        if not queue.pending:
-            self._rotation.leave(queue)
-        entry.active = True
-        self._rotation.took(queue)
-        partition.pending -= 1
-        partition.unacked += 1
-        return entry
-
     def remove(self, found: Iterable[PendingRequest]) -> None:
         """Remove requests of the stores; there is nothing that these do not have."""
         for one in found:
@@ -281,7 +276,7 @@ class Frontier:
         """Free the place that a request in flight holds in its slot."""
         if entry.active:
             entry.active = False
-            self._rotation.freed(entry.queue)
+            self._rotation.count(entry.queue, -1)
 
     def leave(self, entry: Entry) -> None:
         """Give up a request in flight, which this run cannot end; it stays stored."""

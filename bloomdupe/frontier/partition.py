@@ -72,6 +72,8 @@ class Partition:
         """Requests handed out and not acknowledged."""
         self.left: set[Entry] = set()
         """Those of them that were given up."""
+        self.loaded = 0
+        """Bytes of the requests in the heaps of the queues."""
         self.evictable: dict[SlotQueue, None] = {}
         """Queues with requests in memory, the least recently asked first."""
         # Requests to write and to remove that came after the last part was prepared.
@@ -146,7 +148,7 @@ class Partition:
         self._shed(queue)
 
     def _shed(self, queue: SlotQueue) -> None:
-        if self.slots.shed(queue):
+        if not queue.heap and self.slots.shed(queue):
             self.evictable.pop(queue, None)
 
     # Checkpoints
@@ -228,11 +230,10 @@ class Partition:
     def _relieve(self) -> None:
         """Free memory, now that everything is on disk."""
         most = MAX_LOADED // len(self._everyone)
-        loaded = sum(queue.loaded() for queue in self.evictable)
-        if loaded > most:
-            while self.evictable and loaded > most // 2:
-                queue = next(iter(self.evictable))
+        if self.loaded > most:
+            for queue in [*self.evictable]:
+                if self.loaded <= most // 2:
+                    break
                 del self.evictable[queue]
-                loaded -= queue.loaded()
                 queue.relieve()
                 self._shed(queue)

@@ -56,15 +56,9 @@ class Rotation:
         self._take(queue)
         queue.ring = None
 
-    def took(self, queue: SlotQueue) -> None:
-        """Count another request in flight; the queue goes to the end of the ring."""
-        queue.active += 1
-        if queue.ring is not None:
-            self.put(queue)
-
-    def freed(self, queue: SlotQueue) -> None:
-        """Subtract a request from those in flight."""
-        queue.active -= 1
+    def count(self, queue: SlotQueue, change: int) -> None:
+        """Count requests in flight; the queue goes to the end of its new ring."""
+        queue.active += change
         if queue.ring is not None:
             self.put(queue)
 

@@ -26,7 +26,7 @@ from bloomdupe.store.format import RANK_BYTES
 
 if TYPE_CHECKING:
     from collections import OrderedDict, deque
-    from collections.abc import Callable, Container, Iterable
+    from collections.abc import Callable, Container
     from typing import TypeAlias
 
     from bloomdupe.frontier.slot_state import SlotState
@@ -140,11 +140,13 @@ class SlotQueue:
             self.beyond.append(item)
         else:
             heappush(self.heap, item)
+            self.slots.partition.loaded += entry.size
 
     def pop(self) -> Entry:
         """Remove and return the next request, which must be in memory."""
         assert self.heap  # noqa: S101 - take_in() raises when nothing is there
         _, entry = heappop(self.heap)
+        self.slots.partition.loaded -= entry.size
         self.pending -= 1
         if self.out is None:
             self.out = set()
@@ -175,18 +177,21 @@ class SlotQueue:
         Meanwhile requests may have come, and may have been written.
         """
         found, more = read
-        here, others = self._here(), self.heap
-        heap = [item for item in found if item[0] not in here]
+        here, beyond = self._here(), self.beyond
         self.batch = min(2 * self.batch, MAX_BATCH)
         self.bound = found[-1][0] if more else AFTER_ALL
-        self.heap = heap + others
-        beyond, self.beyond = self.beyond, []
-        self._sort_in(beyond)
+        news = [item for item in found if item[0] not in here]
+        news += [item for item in beyond if item[0] <= self.bound]
+        self.beyond = [item for item in beyond if item[0] > self.bound]
+        self.heap += news
+        heapify(self.heap)
         if not (self.heap or more):
             raise self._store.now.damaged(
                 f"{self.pending:,} pending requests of slot {self.name!r} are missing"
             )
-        self.slots.partition.evictable[self] = None
+        partition = self.slots.partition
+        partition.evictable[self] = None
+        partition.loaded += sum(entry.size for _, entry in news)
 
     @property
     def _store(self) -> Store:
@@ -202,17 +207,7 @@ class SlotQueue:
             (rank, Entry(self, rank, payload, stored=True)) for rank, payload in found
         ], more
 
-    def _sort_in(self, items: Iterable[tuple[bytes, Entry]]) -> None:
-        """Distribute items over ``heap`` and ``beyond``, by ``bound``."""
-        for item in items:
-            (self.heap if item[0] <= self.bound else self.beyond).append(item)
-        heapify(self.heap)
-
     # After a checkpoint, when everything that can be written is in the store
-
-    def loaded(self) -> int:
-        """Return the bytes of requests in ``heap``."""
-        return sum(entry.size for _, entry in self.heap)
 
     def written(self) -> None:
         """Forget the requests above ``bound`` that are in the store by now."""
@@ -224,6 +219,7 @@ class SlotQueue:
         """Keep nothing in memory that can be read again."""
         if not self.loading:
             items = self.beyond + self.heap
+            self.slots.partition.loaded -= sum(entry.size for _, entry in self.heap)
             self.beyond = [item for item in items if not item[1].stored]
             self.heap, self.bound, self.batch = [], BEFORE_ALL, MIN_BATCH
 

@@ -311,8 +311,11 @@ class FrontierMachine(RuleBasedStateMachine):
             waiting = self.frontier.pending + self.frontier.waiting
             assert waiting == len(self.pending) + len(self.delayed)
             assert self.frontier.unacked == len(self.unacked)
-            for queue in (*self.frontier.queues(), partition.delayed):
-                assert not queue.heap or queue in partition.evictable
+            queues = [*self.frontier.queues(), partition.delayed]
+            loaded = [queue for queue in queues if queue.heap]
+            assert partition.evictable.keys() >= {*loaded}
+            sizes = [entry.size for queue in loaded for _, entry in queue.heap]
+            assert partition.loaded == sum(sizes)
 
     @invariant()
     def it_knows_whether_there_is_anything_for_a_checkpoint(self) -> None:
