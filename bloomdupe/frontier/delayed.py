@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from bloomdupe.frontier.slot_queue import Entry, SlotQueue
-from bloomdupe.store.format import DELAYED_KEY, delayed_value
+from bloomdupe.store.format import DELAYED_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
     from bloomdupe.frontier.slot_queue import Read
     from bloomdupe.frontier.slots import Slots
-
-
-class Waiting(Entry):
-    """A delayed request.
-
-    Until it is due, its rank is its key in the table ``delayed``: due time and number.
-    """
-
-    __slots__ = ("turn",)
-
-    turn: tuple[str, int, bool]
-    """Its slot, its priority, and whether it is a start request."""
 
 
 class DelayedQueue(SlotQueue):
@@ -56,9 +44,9 @@ class DelayedQueue(SlotQueue):
         super().push(entry)
         self._find_next()
 
-    def pop(self) -> Waiting:
+    def pop(self) -> Entry:
         """Remove and return the next request."""
-        entry = cast("Waiting", super().pop())
+        entry = super().pop()
         self._find_next()
         return entry
 
@@ -71,16 +59,7 @@ class DelayedQueue(SlotQueue):
         items: list[tuple[bytes, Entry]] = []
         found, more = self._store.now.next_delayed(self.bound, but, self.batch)
         for one in found:
-            entry = Waiting(self, one.key, one.payload, stored=True)
+            entry = Entry(self, one.key, one.payload, stored=True)
             entry.turn = one.slot, one.priority, one.start
             items.append((one.key, entry))
         return items, more
-
-    @staticmethod
-    def record_of(entry: Entry) -> tuple[bytes, bytes]:
-        """Return key and value of a request in the table ``delayed``."""
-        assert isinstance(entry, Waiting)  # noqa: S101 - all here are
-        assert entry.payload is not None  # noqa: S101 - or it would not be written
-        slot, priority, start = entry.turn
-        value = delayed_value(slot, priority, entry.payload, start=start)
-        return entry.rank, value

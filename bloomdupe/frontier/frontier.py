@@ -8,7 +8,6 @@ from itertools import chain
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
-from bloomdupe.frontier.delayed import Waiting
 from bloomdupe.frontier.partition import Partition
 from bloomdupe.frontier.rotation import Rotation
 from bloomdupe.frontier.sent_request import partition_of
@@ -159,16 +158,15 @@ class Frontier:
         saved (see :meth:`save`).
         """
         partition = self.memory if payload is None else self.of_slot(slot)
-        if not_before is not None and not_before > self._wall():
-            delayed = partition.delayed
-            key = delayed_key(not_before, partition.sequence)
-            partition.sequence += 1
-            waiting = Waiting(delayed, key, payload, attachment, volatile=volatile)
-            waiting.turn = slot, priority, start
-            partition.add(waiting)
-            return waiting
         entry = Entry(NOWHERE, b"", payload, attachment, volatile=volatile)
-        self._join(partition, entry, slot, priority, start=start, sequence=sequence)
+        if not_before is None or not_before <= self._wall():
+            self._join(partition, entry, slot, priority, start=start, sequence=sequence)
+            return entry
+        entry.queue = partition.delayed
+        entry.rank = delayed_key(not_before, partition.sequence)
+        entry.turn = slot, priority, start
+        partition.sequence += 1
+        partition.add(entry)
         return entry
 
     def save(self, entry: Entry) -> None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from bloomdupe.filter.parameters import Parameters
-    from bloomdupe.frontier.partition import Partition
     from bloomdupe.store.redis.crawl_reader import Sample
     from bloomdupe.store.redis.owner import PartitionOwner
     from bloomdupe.store.redis.redis_store import RedisStore
@@ -150,25 +149,23 @@ class HeldFrontier(Frontier):
 
         Requests may be handed out, acknowledged, sent and taken in before it is done.
         """
-        written = {}
-        for number, partition in self.partitions.items():
+        written, counts, give = {}, {}, []
+        for number, one in self.partitions.items():
             some = [*parts] if self.store.number == number else []
             some += (
-                one.partitions[number] for one in parts if number in one.partitions
+                part.partitions[number] for part in parts if number in part.partitions
             )
-            if partition.changed or some:
-                some.insert(0, partition.prepare())
+            if one.changed or some:
+                some.insert(0, one.prepare())
             written[self.owner.stores[number]] = some
+            work = one.pending + one.in_flight
+            if number == CONTROL:
+                work += self.more()
+            left, delayed = len(one.left), one.delayed
+            counts[number] = Counts(work, left, delayed.pending, delayed.next_due)
+            if one.is_leaving and not one.in_flight and self.may_leave(number):
+                give.append(number)
         sent = {number: list(entries) for number, entries in self._outbox.items()}
-        counts = counts_of(self.partitions)
-        if CONTROL in counts:
-            work = counts[CONTROL].work + self.more()
-            counts[CONTROL] = counts[CONTROL]._replace(work=work)
-        give = [
-            number
-            for number, one in self.partitions.items()
-            if one.is_leaving and not one.in_flight and self.may_leave(number)
-        ]
 
         def done() -> None:
             for number, entries in sent.items():
@@ -319,12 +316,3 @@ class HeldFilter:
 
     def close(self) -> None:
         """Do nothing: the filters are closed with their owner."""
-
-
-def counts_of(partitions: Mapping[int, Partition]) -> dict[int, Counts]:
-    """Return what is to be done in each partition."""
-    found = {}
-    for number, one in partitions.items():
-        work, left, delayed = one.pending + one.in_flight, len(one.left), one.delayed
-        found[number] = Counts(work, left, delayed.pending, delayed.next_due)
-    return found

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.frontier.delayed import DelayedQueue
 from bloomdupe.frontier.slots import Slots
-from bloomdupe.store.format import DELAYED, META, QUEUE, meta_records, request_key
+from bloomdupe.store.format import (
+    DELAYED,
+    META,
+    QUEUE,
+    delayed_value,
+    meta_records,
+    request_key,
+)
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
@@ -30,8 +37,8 @@ SLOT_BYTES = 2_000
 number of requests are in pages that other slots of the checkpoint seldom share."""
 
 MAX_LOADED = 6 << 20
-"""Bytes of requests kept in memory, over all slots, when a checkpoint has written
-them."""
+"""Bytes of requests kept in memory, over all slots and of the delayed ones, when a
+checkpoint has written them."""
 
 
 class Partition:
@@ -187,8 +194,10 @@ class Partition:
             entry.stored = True
             queue = entry.queue
             if queue is delayed:
-                key, value = delayed.record_of(entry)
-                waiting[key] = value
+                assert entry.payload is not None  # noqa: S101 - see write()
+                slot, priority, start = entry.turn
+                value = delayed_value(slot, priority, entry.payload, start=start)
+                waiting[entry.rank] = value
             else:
                 requests[request_key(queue.number, entry.rank)] = entry.payload
         for entry in self._removing:
@@ -215,7 +224,7 @@ class Partition:
     def _written(self, queues: Iterable[SlotQueue]) -> None:
         """Note that a checkpoint is durable, in which these queues have changed.
 
-        Takes time in proportion to the checkpoint, and to the requests in memory.
+        Takes time in proportion to the size of the checkpoint.
         """
         self._writing = {}
         for entry in self._removing:

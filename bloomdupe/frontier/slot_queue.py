@@ -64,8 +64,14 @@ class Entry:
         "rank",
         "size",
         "stored",
+        "turn",
         "volatile",
     )
+
+    turn: tuple[str, int, bool]
+    """Of a delayed request: its slot, its priority, and whether it is a start request.
+    Until it is due, its rank is its key in the table ``delayed``: due time and
+    number."""
 
     def __init__(
         self,
