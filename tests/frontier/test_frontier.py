@@ -245,6 +245,7 @@ def test_cold_slots_keep_their_turns(
     for number in range(3):
         for slot in "abc":
             frontier.push(slot, 0, f"{slot}{number}".encode())
+    frontier.push("a", 0, b"next", not_before=NOON * 9)  # it stays in memory
     frontier.checkpoint()
     assert not [*frontier.queues()]
     found = []
