@@ -53,8 +53,7 @@ def figures(view: View) -> Iterator[Figure]:
     pending = Said(f"{view.pending:,}")
     yield Figure("pending", pending, [*_of_pending(view, runs=runs)])
     failed = len(view.failed.requests)
-    causes = view.failed.reasons.most_common()
-    more = [Said(f"{requests:,} {cause}") for cause, requests in causes]
+    more = [Said(f"{n:,} {cause}") for cause, n in view.failed.reasons.most_common()]
     yield Figure("failed", Said(f"{failed:,}", BAD * bool(failed)), more)
     duplicates = view.totals.duplicates
     share = duplicates / max(1, duplicates + view.taken_in)

@@ -68,11 +68,9 @@ def report(view: View) -> str:
 
 def verdict(view: View) -> str:
     """Return a sentence on the job, and the remedy."""
-    head = view.state.text
-    sentences = [f"{head[0].upper()}{head[1:]}."]
-    if view.state.name != states.IN_USE:
-        sentences.append(f"{', '.join(_facts(view))}.")
-    return " ".join([*sentences, remedy_of(view).text]).rstrip()
+    head, in_use = view.state.text, view.state.name == states.IN_USE
+    facts = "" if in_use else f" {', '.join(_facts(view))}."
+    return f"{head[0].upper()}{head[1:]}.{facts} {remedy_of(view).text}".rstrip()
 
 
 def _facts(view: View) -> Iterator[str]:
