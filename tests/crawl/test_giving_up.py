@@ -12,6 +12,7 @@ from support.engines import on_both_engines
 from support.site import Answer, Page, Pages, Site, links
 
 from bloomdupe.crawl.state.failures import Failure
+from bloomdupe.store.format import QUEUE
 
 LINKS = [
     "/404", "/410", "/fail404", "/raise_fail404", "/lost", "/fail_lost", "/ignored",
@@ -141,6 +142,34 @@ def test_failed_requests_are_not_retried_twice_after_a_kill(crawl: Crawl) -> Non
     assert failures(crawl)["/x"].waiting
     assert crawl.run(Wrong, starts=("/x",), **AGAIN).requested == ["/x"]
     assert failures(crawl)["/x"].times == 2
+
+
+@on_both_engines
+def test_a_failed_request_is_known_when_its_retry_is_read_from_the_store(
+    crawl: Crawl, site: Site, pages: dict[str, Page]
+) -> None:
+    """Each try has the headers of its run, as if a middleware had set them."""
+    crawl.starts, pages["/x"] = ("/x",), Answer("", 503)
+    options = {**AGAIN, "RETRY_ENABLED": True, "RETRY_TIMES": 1}
+    crawl.run(Wrong, USER_AGENT="first", **options)
+    site.hold_after(1)
+    process = crawl.start(Wrong, USER_AGENT="second", **options)
+    process.until_requested(2)
+    process.until(
+        lambda: any(
+            b"retry_times" in bytes(request)
+            for snapshot in crawl.engine.snapshots(crawl.folder)
+            for _, request in snapshot.records(QUEUE)
+        )
+    )
+    process.kill()
+    site.release()
+    crawl.run(Wrong, **options)
+    assert failures(crawl)["/x"].times == 2
+    pages["/x"] = "a page"
+    run = crawl.run(Wrong, **options, USER_AGENT="last")
+    assert site.log[-1].headers["User-Agent"] == "last"
+    assert (run.stats["bloomdupe/failed"], failures(crawl)) == (0, {})
 
 
 @on_both_engines

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 logger = logger_of(__name__)
 
 BY_SCRAPY = (
-    "depth", "download_latency", "is_start_request", "redirect_reasons",
-    "redirect_times", "redirect_ttl", "redirect_urls", "retry_times",
+    "_auth_proxy", "depth", "download_latency", "download_slot", "download_timeout",
+    "is_start_request", "proxy", "redirect_reasons", "redirect_times", "redirect_ttl",
+    "redirect_urls", "retry_times",
 )  # fmt: skip
 """Keys of ``meta`` that Scrapy sets on the way; they may differ in the next run."""
 
@@ -49,7 +50,8 @@ class Failures(Participant):
     in that of another one. Of each store there are ``BLOOMDUPE_MAX_FAILURES`` at most;
     a crawl in memory keeps none. Above that number, the oldest are forgotten, and
     counted in :attr:`left`. Requests are distinguished by fingerprint, and by their
-    payloads before the first try.
+    payloads before the first try; but not by what Scrapy sets on the way, such as
+    headers, because a retry has it when it is read from the store after a kill.
 
     The record ``crawl`` holds ``left`` as ``failures_left``, unless it is 0.
     """
@@ -186,18 +188,18 @@ class Failures(Participant):
     ) -> None:
         request = in_flight.request
         digest = self._key_of(request, in_flight.first)
-        times = ledger.read(digest).times if digest in ledger.known else 0
+        before = ledger.read(digest) if digest in ledger.known else None
         referer = request.headers.get("Referer")
         failure = Failure(
             request.url,
             *reason,
-            times=times + 1,
+            times=1 if before is None else before.times + 1,
             time=round(time.time(), 3),
             parent=None if referer is None else referer.decode("latin-1"),
             waiting=False,
             slot=in_flight.entry.queue.name,
             priority=request.priority,
-            payload=self._payload(in_flight),
+            payload=self._payload(in_flight) if before is None else before.payload,
         )
         ledger.forget(digest)
         ledger.put(digest, failure)
@@ -211,7 +213,7 @@ class Failures(Participant):
         if not first:
             return digest_of(fingerprint)
         request = self._serializer.load(first)
-        request.headers.pop("Referer", None)
+        request.headers.clear()
         for name in BY_SCRAPY:
             request.meta.pop(name, None)
         request.dont_filter, request.priority = False, 0
