@@ -78,7 +78,7 @@ class EngineAccess:
     def go_through(self, outputs: AsyncIterator[Any]) -> None:
         """Let the engine take in outputs of ``Spider.start()``, as it did at first."""
         engine = self._engine
-        engine._start = outputs
+        engine._start = _InTurn(outputs)
 
         async def process() -> None:
             while engine._start and engine.spider and engine.running:
@@ -183,6 +183,21 @@ class EngineAccess:
         slot = self._engine._slot
         if slot is not None:
             slot.nextcall.schedule()
+
+
+class _InTurn:
+    """Outputs that several loops ask for, each in its turn.
+
+    A loop that has come to the end of other outputs may not have noticed that yet.
+    """
+
+    def __init__(self, outputs: AsyncIterator[Any]) -> None:
+        self._outputs = outputs
+        self._lock = asyncio.Lock()
+
+    async def __anext__(self) -> Any:
+        async with self._lock:
+            return await anext(self._outputs)
 
 
 class _EngineSignals(SignalManager):

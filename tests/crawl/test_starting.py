@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from support.full_filter import take_everything_for_seen
 from support.site import Pages
 
 from bloomdupe import BloomFilter
+from bloomdupe.inside_scrapy.engine import EngineAccess
 
 pytestmark = pytest.mark.slow
 
@@ -83,3 +86,47 @@ def test_items_that_come_after_the_end_are_left_to_the_next_run(crawl: Crawl) ->
     crawl.run(LateItems, PAGE="c")
     late = [("", number) for number in (1, 2, 3)]
     assert items(crawl) == [*late, ("a", 0), ("b", 0), ("c", 0)]
+
+
+class Loops:
+    """An engine as far as it goes through the outputs of ``start()``."""
+
+    spider = running = True
+    _start: Any = None
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+        self.waits, self.goes_on = asyncio.Event(), asyncio.Event()
+        turn = SimpleNamespace(schedule=self.waits.set, wait=self.goes_on.wait)
+        self._slot = SimpleNamespace(nextcall=turn)
+
+    def needs_backout(self) -> bool:
+        return False
+
+    async def _process_start_next(self) -> None:
+        try:
+            self.taken.append(await anext(self._start))
+        except StopAsyncIteration:
+            self._start = None
+
+
+def test_two_loops_of_the_engine_ask_for_outputs_in_turn() -> None:
+    """One has come to the end of earlier outputs, and finds the new ones."""
+
+    async def outputs(*numbers: int) -> Any:
+        for number in numbers:
+            await asyncio.to_thread(int)
+            yield number
+
+    async def go_through() -> list[int]:
+        access = EngineAccess.__new__(EngineAccess)
+        engine = access._engine = Loops()
+        access.go_through(outputs())
+        first = access._again
+        await engine.waits.wait()
+        access.go_through(outputs(1, 2, 3))
+        engine.goes_on.set()
+        await asyncio.gather(first, access._again)
+        return engine.taken
+
+    assert asyncio.run(go_through()) == [1, 2, 3]
