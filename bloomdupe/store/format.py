@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 MAGIC = "bloomdupe"
-FORMAT = 2
+FORMAT = 3
 BLOCK_BYTES = 8168
 """Size of a block of bits: two LMDB overflow pages (8,176 bytes) less a checksum."""
 DIGEST_BYTES = 16

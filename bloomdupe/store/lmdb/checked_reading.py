@@ -134,7 +134,7 @@ class _Reading:
             return
         for table in found:
             name = table.decode()
-            if (found[table] - ledger["sums"].get(name, 0)) % MODULUS:
+            if (found[table] - ledger.get("sums", {}).get(name, 0)) % MODULUS:
                 report.problem(f"some {name} records are missing, outdated or wrong")
         if ledger["transaction"] != txn.id():
             report.problem(
