@@ -21,6 +21,7 @@ from bloomdupe.errors import (
     StoreMismatchError,
     StoreUnreachableError,
 )
+from bloomdupe.store.format import FORMAT
 from bloomdupe.store.redis.address import Address
 
 PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives for a test
@@ -73,7 +74,7 @@ def test_a_url_that_cannot_be_used(url: str, message: str) -> None:
 
 OTHER_FORMAT = json.dumps({"format": 1, "made": ""})
 OTHER_HASH = json.dumps(
-    {"format": 2, "made": "", "hash": "md5", "written_by": "another version"}
+    {"format": FORMAT, "made": "", "hash": "md5", "written_by": "another version"}
 )
 
 
