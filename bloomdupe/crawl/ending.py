@@ -260,6 +260,8 @@ class Stopping:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._crawler = session.crawler
+        self.as_killed = False
+        """Whether the last checkpoint stands, and nothing later is written."""
         self.failure: BaseException | None = None
         self.may_be_refused = False
         """Whether a refused last commit is no failure: other workers go on."""

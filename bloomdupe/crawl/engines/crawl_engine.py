@@ -581,6 +581,7 @@ class CrawlEngine:
         if self.feeds is not None:
             self.feeds.end(finished=reason == FINISHED)
         if self.committing.is_last_better(reason):
+            self.session.stopping.as_killed = True
             self.session.ending.say_as_killed()
         else:
             self._write_end(reason)

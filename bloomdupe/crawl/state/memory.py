@@ -327,7 +327,7 @@ def leave_scrapys_file(crawler: Crawler, stopping: Stopping) -> None:
         crawler.signals.connect(closed, signals.spider_closed, weak=False)
 
     def closed(spider: Spider) -> None:
-        if stopping.failure is None:
+        if stopping.failure is None and not stopping.as_killed:
             close(spider)
 
     # There is no other reference to these functions.
