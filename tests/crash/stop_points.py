@@ -166,7 +166,8 @@ class SharedIdioms(Fault):
 
     number = "F24"
     name = "`kill -9` of workers on Redis that crawl as everyday spiders do"
-    cases = len(SHARED)
+    cases = 77
+    """Each of the idioms, and some once more."""
     needs = "redis-server"
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:

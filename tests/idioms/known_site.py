@@ -100,18 +100,11 @@ def sitemap_index(visit: Visit) -> Answer:
     return typed(f"<sitemapindex {SPACE}>{one}</sitemapindex>", "text/xml")
 
 
-def to_detail(visit: Visit) -> str:
-    return f"/detail/{number_in(visit)}"
-
-
 NAMED: dict[str, Page] = {
     "back": lambda visit: f"-> /{number_in(visit)}",
     "chain": chain,
     "detail": lambda _: "<p>detail</p>",
     "echo": echo,
-    "feed.xml": lambda _: typed(
-        f"<rss>{''.join(f'<item><id>{n}</id></item>' for n in STAR)}</rss>", "text/xml"
-    ),
     "file": lambda visit: typed(
         b"%d " % number_in(visit) * 1000, "application/octet-stream"
     ),
@@ -119,15 +112,12 @@ NAMED: dict[str, Page] = {
     "form": form,
     "login": login,
     "missing": lambda _: Answer("nothing here", 404),
-    "moved": lambda visit: f"-> {to_detail(visit)}",
+    "moved": lambda visit: f"-> /detail/{number_in(visit)}",
     # It is ready when it is asked for the third time.
     "poll": lambda visit: typed(
         json.dumps({"ready": visit.number >= 3}), "application/json"
     ),
     "private": private,
-    "refresh": lambda visit: (
-        f'<meta http-equiv="refresh" content="0; url={to_detail(visit)}">'
-    ),
     "robots.txt": lambda _: typed("User-agent: *\nDisallow: /2\n", "text/plain"),
     "sitemap.xml": sitemap,
     "sitemap_index.xml": sitemap_index,

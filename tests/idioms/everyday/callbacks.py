@@ -165,21 +165,3 @@ class MemoryFails(Pages):
 
     def lost(self, failure: Any, before: Response) -> Iterator[Any]:
         yield item(failure.value.response, path_of(before.url))
-
-
-class Remark:
-    """An object that msgpack cannot store, and that bloomdupe cannot take apart."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-
-@idiom(repeats=None)
-class ObjectMeta(scrapy.Spider):
-    """An object in meta that msgpack cannot store, in a chain."""
-
-    start_urls = [SITE + "/chain/0"]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response)
-        yield from response.follow_all(css="a", meta={"note": Remark("for nobody")})

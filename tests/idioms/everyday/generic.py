@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from common import SITE, Pages, item
+from common import SITE, item
 from scrapy.http import Response
 from scrapy.linkextractors import LinkExtractor
-from scrapy.spiders import CrawlSpider, Rule, SitemapSpider, XMLFeedSpider
+from scrapy.spiders import CrawlSpider, Rule, SitemapSpider
 from table import idiom
 
 from bloomdupe import new_links
@@ -52,16 +52,3 @@ class SitemapIndex(SitemapSpider):
 
     def parse_other(self, response: Response) -> Iterator[Any]:
         yield item(response, "other")
-
-
-@idiom()
-class XmlFeed(XMLFeedSpider, Pages):
-    """XMLFeedSpider: items and requests for the nodes of a feed."""
-
-    start_urls = [SITE + "/feed.xml"]
-    itertag = "item"
-
-    def parse_node(self, response: Response, selector: Any) -> Iterator[Any]:
-        number = selector.css("id::text").get()
-        yield item(response, number)
-        yield response.follow(f"/detail/{number}", self.page)

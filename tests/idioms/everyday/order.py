@@ -6,17 +6,6 @@ from common import Tree
 from table import idiom
 
 
-@idiom(
-    settings={
-        "DEPTH_PRIORITY": 1,
-        "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
-        "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
-    },
-)
-class BreadthFirst(Tree):
-    """Breadth first, as Scrapy's documentation has it."""
-
-
 # Of several requests that wait for robots.txt, Scrapy 2.19 tells one what is in it.
 @idiom(settings={"ROBOTSTXT_OBEY": True, "CONCURRENT_REQUESTS": 1}, repeats=4)
 class Robots(Tree):

@@ -1,4 +1,4 @@
-"""The same page more than once: polling, POST, retries."""
+"""The same page more than once: polling, forms, retries."""
 
 from __future__ import annotations
 
@@ -34,28 +34,6 @@ class PollAndWait(scrapy.Spider):
             yield response.request.replace(dont_filter=True)
 
 
-@idiom()
-class PostFlow(scrapy.Spider):
-    """POST after POST to the same URL, each with data of the last answer."""
-
-    async def start(self) -> AsyncIterator[Any]:
-        for flow in "abcde":
-            yield self.step(flow, 0)
-
-    def step(self, flow: str, number: int) -> FormRequest:
-        return FormRequest(
-            SITE + "/echo",
-            formdata={"flow": flow, "step": str(number)},
-            dont_filter=True,
-            cb_kwargs={"flow": flow, "number": number},
-        )
-
-    def parse(self, response: Any, flow: str, number: int) -> Iterator[Any]:
-        yield item(response, response.json()["body"])
-        if number < 3:
-            yield self.step(flow, number + 1)
-
-
 @idiom(raises=True)
 class SameObjectLater(Pages):
     """A callback yields the request again that it answers, as the same object."""
@@ -83,13 +61,6 @@ class RetryUnderWay(scrapy.Spider):
         yield item(response, "first")
         await moment(self, "first")
         yield item(response, "second")
-
-
-@idiom()
-class MetaRefresh(Pages):
-    """Redirects in the page itself."""
-
-    start_urls = [f"{SITE}/refresh/{number}" for number in range(8)]
 
 
 @idiom()
