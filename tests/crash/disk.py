@@ -250,9 +250,6 @@ class Disk:
         directory.cached.append({new: directory.names()[old], old: None})
         return True
 
-    def _unlinkat(self, arguments: str, _: int) -> bool:
-        raise NotImplementedError(f"unlinkat({arguments})")
-
 
 def _put(handle: Handle | None, write: Write) -> bool:
     """Cache a write to a file; return whether it is one below the root."""

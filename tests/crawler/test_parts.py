@@ -94,16 +94,6 @@ def test_a_broken_link_does_not_stop_the_rest(href: str) -> None:
     assert found[-1] == "http://example.com/last"
 
 
-def test_only_a_and_area_are_links_and_each_url_counts_once() -> None:
-    found = links(
-        """<link href="/link"><img src="/img"><!-- <a href="/comment"> -->
-        <script>"<a href='/script'>"</script><a name="x">x</a>
-        <A HREF='/one'>x</A><a href=/two>x<a href="/one#again">
-        <map><area href="/three"></map>"""
-    )
-    assert found == [f"http://example.com/{name}" for name in ("one", "two", "three")]
-
-
 @pytest.mark.parametrize(
     ("base", "url"),
     [

@@ -8,7 +8,7 @@ import pytest
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import SettingError, StoreDamagedError
-from bloomdupe.filter import contents, layer, parameters
+from bloomdupe.filter import contents, layer
 from bloomdupe.filter.layer import most_memory
 from bloomdupe.store.format import BLOCK_KEY, BLOCKS
 
@@ -35,20 +35,6 @@ def opened(path: Path, memory: int | None, fpp: float = 1e-2) -> BloomFilter:
 
 def kept(seen: BloomFilter) -> list[bool]:
     return [each.keeps_blocks for each in seen.layers]
-
-
-def test_it_has_the_bits_of_a_filter_in_memory(tmp_path: Path) -> None:
-    """With p = 1e-9 no key is taken for another, so both add the same keys."""
-    with (
-        opened(tmp_path / "mapped", 0, 1e-9) as mapped,
-        opened(tmp_path / "in memory", None, 1e-9) as in_memory,
-    ):
-        assert mapped.add_many(KEYS) == in_memory.add_many(KEYS)
-        assert kept(mapped) == [False, False]
-        assert kept(in_memory) == [True, True]
-        assert mapped == in_memory
-        assert all(mapped.contains_many(KEYS))
-        assert not any(mapped.contains_many(STRANGERS))
 
 
 def test_memory_is_for_news_only(tmp_path: Path) -> None:
@@ -97,11 +83,6 @@ def test_a_damaged_block_is_found_when_it_is_touched_first(tmp_path: Path) -> No
             file.write(bytes([value[len(value) // 2] ^ 1]))
         with pytest.raises(StoreDamagedError, match="block"):
             seen.contains_many(KEYS)
-
-
-@pytest.mark.parametrize("value", ["300_000_000", 3e8, "3e8", 300_000_000])
-def test_memory_is_a_number_of_bytes(value: object) -> None:
-    assert parameters.check_memory(value) == 300_000_000
 
 
 @pytest.mark.parametrize("value", [-1, 0.5, "much", True, [], float("nan")])

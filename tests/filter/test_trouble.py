@@ -28,12 +28,6 @@ PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives for a test
 KEYS = [f"https://www.example/{number}" for number in range(3_000)]
 
 
-@pytest.fixture
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a short name, as a socket needs it."""
-    return tmp_path_factory.mktemp("r")
-
-
 # The URL
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from support.crawl import BLOOMDUPE
 from support.forks import Child
 from support.placing import Placing
+from support.shop import READERS
 from support.stops import Stop, stop_at, use
 
 from bloomdupe import BloomFilter
@@ -165,16 +163,9 @@ def entry(*items: bytes) -> list[bytes]:
 
 def rows_in(place: Path) -> list[dict[str, Any]]:
     """Return the rows in a file, by its suffix; ValueError if it is damaged."""
-    text = place.read_text("utf-8") if place.exists() else ""
-    if place.suffix == ".jsonl":
-        return [json.loads(line) for line in text.splitlines()]
-    if place.suffix == ".json":
-        rows: list[dict[str, Any]] = json.loads(text) if text else []
-        return rows
-    return [
-        {"line": int(row["line"]), "text": row["text"]}
-        for row in csv.DictReader(io.StringIO(text, newline=""))
-    ]
+    data = place.read_bytes() if place.exists() else b""
+    rows = READERS[place.suffix[1:]](data) if data else []
+    return [{**row, "line": int(row["line"])} for row in rows]
 
 
 # The process

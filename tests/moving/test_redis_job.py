@@ -11,7 +11,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
@@ -64,11 +63,9 @@ class Theirs:
         else:
             self.client.lpush("site:requests", *map(dumped, requests))
 
-    def mark(
-        self, requests: Iterable[Request], theirs: Any = ScrapyRedisFingerprinter
-    ) -> None:
+    def mark(self, requests: Iterable[Request]) -> None:
         """Let requests count as seen."""
-        fingerprint = theirs().fingerprint
+        fingerprint = ScrapyRedisFingerprinter().fingerprint
         found = [fingerprint(request).hex() for request in requests]
         self.client.sadd("site:dupefilter", *found)
 
@@ -162,19 +159,11 @@ def test_pickles_are_refused_unless_they_are_trusted(theirs: Theirs) -> None:
 # What is seen
 
 
-class TheirOwn:
-    """A fingerprinter that a project might have."""
-
-    def fingerprint(self, request: Request) -> bytes:
-        return request.url.encode()
-
-
-@pytest.mark.parametrize("function", [ScrapyRedisFingerprinter, TheirOwn])
-def test_useless_marks_are_refused(theirs: Theirs, function: type) -> None:
+def test_useless_marks_are_refused(theirs: Theirs) -> None:
     as_project(PROJECT)
     requests = pages(3)
     theirs.push(requests)
-    theirs.mark([*requests, Request("https://a.example/done")], function)
+    theirs.mark([*requests, Request("https://a.example/done")])
     answer = theirs.import_()
     assert (answer.code, answer.out) == (1, "")
     assert (

@@ -35,12 +35,6 @@ PASSWORD = "open-sesame"  # noqa: S105 - of a server that lives for a test
 
 
 @pytest.fixture
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a short name, as a socket needs it."""
-    return tmp_path_factory.mktemp("r")
-
-
-@pytest.fixture
 def server(folder: Path) -> Iterator[RedisServer]:
     with RedisServer(folder / "server", *LOGGED) as started:
         yield started

@@ -279,13 +279,7 @@ class Crawl:
         """Return the items that all runs have put out; they need ``FEEDS``."""
         return self.engine.items(self.folder)
 
-    def collect(
-        self,
-        *options: str,
-        code: int = 0,
-        stop: str = "",
-        before: Before | None = None,
-    ) -> str:
+    def collect(self, *options: str, code: int = 0) -> str:
         """Write the feeds of a crawl on Redis into the folder; return the output.
 
         The folder is a project with the settings of all runs, and with the spiders of
@@ -294,9 +288,7 @@ class Crawl:
         if not self.engine.collects:
             return ""
         self.make_project()
-        task = {"before": before, "stop": Stop(point=stop or None)}
-        verb = ("collect", self.engine.job, ".", *options)
-        return self.bloomdupe(*verb, code=code, **task)
+        return self.bloomdupe("collect", self.engine.job, ".", *options, code=code)
 
     def make_project(self, module: str = "") -> None:
         """Make a project of the folder, with the spiders of a module, or the last."""

@@ -179,6 +179,12 @@ DISK = Disk()
 MEMORY = Memory()
 
 
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a short name, as a socket needs it."""
+    return tmp_path_factory.mktemp("r")
+
+
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """Yield a real server without persistence, for all tests of this process."""
