@@ -190,6 +190,7 @@ def planted_request(folder: Path, *, loaded: bool = False) -> Outcome:
         return crashed("the planted code has run")
     if (
         "bloomdupe has not stored these bytes" not in run.log
+        or "it cannot be restored: " not in run.log
         or run.stats["bloomdupe/unrestorable"] != 1
     ):
         return silently_wrong("nobody speaks of the pickle")

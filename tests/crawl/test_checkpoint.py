@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from scrapy import Spider
-from spiders.checkpoint import Count, Told, Unstorable
+from spiders.checkpoint import Count, Unstorable
 from support.crawl import Crawl
-from support.site import Answer, Page, links
+from support.site import Page, links
 
 pytestmark = pytest.mark.slow
 
@@ -67,16 +67,3 @@ def delays(log: str) -> list[tuple[int, int]]:
     """Read the delays that AutoThrottle has set, in ms, and by how much it did."""
     found = re.findall(r"\| delay: *(\d+) ms \(([-+]\d+)\)", log)
     return [(int(delay), int(change)) for delay, change in found]
-
-
-def test_a_server_that_asks_for_time_gets_it_also_from_the_next_run(
-    crawl: Crawl, pages: dict[str, Page]
-) -> None:
-    pages["/a"] = Answer("", 503, {"Retry-After": "2"})
-    crawl.settings |= {"RETRY_ENABLED": True, "RETRY_TIMES": 1, **ONE}
-    first = crawl.killed(Told, stop="here told").requested
-    process = crawl.start(Told)
-    process.until_requested(1)
-    process.kill()
-    log = crawl.site.log
-    assert log[len(first)].time - log[first.index("/a")].time >= 2

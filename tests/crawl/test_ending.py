@@ -69,6 +69,7 @@ def test_after_a_failure_nobody_waits_for_what_does_not_come(crawl: Crawl) -> No
     run = crawl.run(WaitsForEver, status=1)
     (line,) = [line for line in run.log.splitlines() if " CRITICAL: " in line]
     assert "Memory has run out, so the crawl stops" in line
+    assert run.finish_reason == "out_of_memory"
     assert delivered(crawl) is None
     assert crawl.run(WaitsForEver, MENDED=1).finish_reason == "finished"
     assert delivered(crawl) == ["a", "b", "c", "d", "start", "x"]

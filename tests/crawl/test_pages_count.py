@@ -286,3 +286,13 @@ def test_a_start_that_has_not_begun_is_not_begun_twice(engine: Engine) -> None:
     access.go_through = begun.append
     engine.starting.restart()
     assert not begun
+
+
+def test_a_page_that_closes_the_crawl_after_an_item_has_failed(engine: Engine) -> None:
+    """So what it did not yield comes when it is tried again."""
+    asked(engine, None)
+    page = begun(engine)
+    page.takes_item()
+    page.closed_spider(ValueError("enough"), None)
+    assert page.failed is not None
+    assert page.failed.reason == "callback"

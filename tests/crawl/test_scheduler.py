@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections import Counter
 from typing import Any
 
 import pytest
 from spiders.follow import Follow
 from spiders.scheduler import (
-    Closes,
     Command,
     Forgetful,
-    Renamed,
-    RenamedLater,
     sample_often,
 )
-from support.crawl import FEEDS, Before, Crawl
+from support.crawl import Before, Crawl
 from support.engines import on_both_engines
 from support.site import PAGES, Site
 
@@ -27,13 +22,6 @@ ONE: dict[str, Any] = {"CONCURRENT_REQUESTS": 1}
 
 def total(stats: dict[str, Any], *names: str) -> list[int]:
     return [stats.get(name, 0) for name in names]
-
-
-def pending(crawl: Crawl) -> list[str]:
-    """Return the paths of what is to be fetched, in order."""
-    out = crawl.bloomdupe("list", "job", "--json")
-    urls = [json.loads(line)["url"] for line in out.splitlines()]
-    return [url.removeprefix(crawl.site.base) for url in urls]
 
 
 @WHERE
@@ -74,21 +62,6 @@ def test_start_requests_always_come_if_the_setting_says_so(
     assert site.count["/"] == 2
 
 
-def test_a_request_whose_callback_is_gone_is_kept_and_named(crawl: Crawl) -> None:
-    crawl.run(Renamed)
-    before = pending(crawl)
-    assert len(before) > 1
-    run = crawl.run(RenamedLater, status=1)
-    assert run.finish_reason == "incomplete"
-    said = f"Requests that are not done: {len(before)}, such as {crawl.site.base}/"
-    assert said in run.log
-    assert "it cannot be restored: " in run.log
-    assert run.stats["bloomdupe/unrestorable"] == len(before)
-    assert "no method 'parse_more'" in run.log
-    assert f"{crawl.site.base}/b" in run.log
-    assert sorted(pending(crawl)) == sorted(before)
-
-
 def test_a_second_process_on_the_job_is_refused(crawl: Crawl, site: Site) -> None:
     site.hold()
     first = crawl.start(Follow)
@@ -116,34 +89,17 @@ def test_a_crawl_waits_for_a_command_that_has_its_job(crawl: Crawl, when: str) -
 
 
 @on_both_engines
-@pytest.mark.parametrize("fail", ["callback", "download"])
 def test_out_of_memory_the_crawl_stops_and_the_page_is_pending(
-    crawl: Crawl, fail: str
+    crawl: Crawl,
 ) -> None:
-    first = crawl.run(Forgetful, status=1, FAIL=fail, **ONE)
+    """Though an errback takes care of it."""
+    first = crawl.run(Forgetful, status=1, FAIL=True, **ONE)
     assert first.finish_reason == "out_of_memory"
     assert "Memory has run out, so the crawl stops: see the limit" in first.log
     assert len(first.requested) < len(PAGES)
-    second = crawl.run(Forgetful, FAIL="other").requested
+    second = crawl.run(Forgetful).requested
     assert set(first.requested + second) == set(PAGES)
     assert "/c" in second
-
-
-def test_a_page_that_closes_the_crawl_after_an_item_is_done_and_has_failed(
-    crawl: Crawl,
-) -> None:
-    """What it has yielded counts; the rest comes when it is tried again."""
-    crawl.settings["FEEDS"] = FEEDS
-    run = crawl.run(Closes, CLOSE=1)
-    assert run.finish_reason == "enough"
-    assert run.stats["bloomdupe/total_pages"] == 1
-    assert run.stats["bloomdupe/failed"] == 1
-    assert crawl.run(Closes).requested == []
-    assert crawl.items() == [{"page": ""}]
-    run = crawl.run(Closes, BLOOMDUPE_RETRY_FAILED="callback")
-    assert run.finish_reason == "finished"
-    expected = Counter([*(path[1:] for path in PAGES), ""])
-    assert Counter(item["page"] for item in crawl.items()) == expected
 
 
 @pytest.mark.parametrize(

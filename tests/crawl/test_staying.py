@@ -73,12 +73,12 @@ def test_a_crawl_waits_for_urls_until_it_is_stopped(
     until_waiting(process, call)
     process.until_logged("3 pages (0/min), waiting for URLs")
     assert "1 process has ended\n" in call("stop", "--wait")
+    assert state_of(call) == "finished"
     run = process.wait()
     assert (run.status, run.finish_reason) == (0, "asked_to_stop")
     assert run.log.count(WAITS) == 1
     assert "The spider is idle" in run.log
     assert "Finished; 3 pages" in run.log
-    assert state_of(call) == "finished"
     assert site.take() == ["/a", "/b", "/c"]
     expected = [{"page": "a"}, {"page": "b"}, {"other": "c"}]
     assert lines(crawl.items()) == lines(expected)
@@ -141,9 +141,6 @@ def test_a_stop_ends_the_present_run_and_no_later_run(
     until_waiting(third, call)
     call("stop")
     assert third.wait().finish_reason == "asked_to_stop"
-
-
-NUMBER, AT_ONCE = 300, 50
 
 
 def rights_of(words: str) -> list[str]:

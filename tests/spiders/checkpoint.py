@@ -34,19 +34,6 @@ class Count(Spider):
         self.crawler.stats.set_value("seen", sorted(self.state.get("seen", ())))
 
 
-class Told(Count):
-    """Can be killed when it is stored that the server wants to be left alone."""
-
-    name = "told"
-
-    async def start(self) -> Any:
-        async for request in super().start():
-            yield request
-        answers = "downloader/response_status_count/503"
-        stats = self.crawler.stats
-        await moment(self, "told", when=lambda: stats.get_value(answers))
-
-
 class Unstorable(Count):
     name = "unstorable"
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from scrapy import Spider
 from scrapy.exceptions import DropItem, IgnoreRequest
-from support.stops import stop_at
 
 
 class Wrong(Spider):
@@ -61,12 +60,3 @@ class Refuses:
             raise IgnoreRequest("on purpose")
         if "lost" in request.url:
             raise TimeoutError("too slow")
-
-
-class StoppedAtOnce(Wrong):
-    """After the first checkpoint, and before the first request."""
-
-    async def start(self) -> Any:
-        stop_at("start")
-        for _ in ():
-            yield

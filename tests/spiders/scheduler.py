@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import scrapy
-from scrapy.exceptions import CloseSpider, NotConfigured
+from scrapy.exceptions import NotConfigured
 from support.components import OfCrawler
 
 import bloomdupe.crawl.progress.watch
 from bloomdupe.store.files import lock_owner
-from spiders.follow import Follow, PutsOut
+from spiders.follow import Follow
 
 
 def sample_often() -> None:
@@ -39,18 +39,6 @@ class Command(logging.Handler):
         raise NotConfigured
 
 
-class Closes(PutsOut):
-    """Closes the crawl after an item, if ``CLOSE`` is set."""
-
-    name = "closes"
-
-    def parse(self, response: Any) -> Any:
-        for output in super().parse(response):
-            yield output
-            if self.settings["CLOSE"]:
-                raise CloseSpider("enough")
-
-
 class Forgetful(Follow):
     """There is no memory for the page /c, the first time."""
 
@@ -59,8 +47,6 @@ class Forgetful(Follow):
 
     def parse(self, response: Any) -> Any:
         yield from response.follow_all(css="a", errback=self.failed)
-        if response.url.endswith("/c") and self.settings["FAIL"] != "download":
-            raise {"callback": MemoryError, "other": ValueError}[self.settings["FAIL"]]
 
     def failed(self, failure: Any) -> Any:
         self.logger.info("took care of it")
@@ -68,8 +54,7 @@ class Forgetful(Follow):
 
 class NoMemory(OfCrawler):
     def process_request(self, request: Any, spider: Any = None) -> Any:
-        fail = self.crawler.settings["FAIL"] == "download"
-        if fail and request.url.endswith("/c"):
+        if self.crawler.settings["FAIL"] and request.url.endswith("/c"):
             raise MemoryError
 
 

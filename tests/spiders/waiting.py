@@ -92,8 +92,3 @@ class Idle(Later, Listens):
             request = Request(self.start_urls[0] + "fed", self.page, meta={"x": 1})
             self.crawler.engine.crawl(request)
             raise DontCloseSpider
-
-    def parse(self, response: Any) -> Any:
-        yield response.follow(
-            "/soon", self.page, meta={"x": 1, DELAY: self.settings.getfloat("SECONDS")}
-        )

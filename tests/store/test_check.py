@@ -8,10 +8,7 @@ import pytest
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError, StoreError
-from bloomdupe.store.format import HISTORY
-from bloomdupe.store.lmdb import open_data
 from bloomdupe.store.lmdb.checked_reading import examine
-from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,30 +94,3 @@ def test_a_file_that_is_open_in_this_process_is_not_damaged(data: Path) -> None:
     ):
         BloomFilter.open(data.parent, readonly=True)
     assert not isinstance(refused.value, StoreDamagedError)
-
-
-def test_missing_records_are_noticed_where_the_mark_fits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As on a disk that has changed a page, of which the file system knows nothing."""
-    records = {b"%02d" % number: b"x" * 100 for number in range(20)}
-    with BloomFilter.open(tmp_path / "seen", 1000) as seen:
-        store = seen.share_store()
-        assert store is not None
-        store.commit(Part(changes={HISTORY: records}))
-    file = tmp_path / "seen" / "data.mdb"
-    content = bytearray(file.read_bytes())
-    leaf = content.index(b"x" * 100) // PAGE * PAGE
-    fewer = number_at(content, leaf + 12, 2) - 6  # without the last three nodes
-    content[leaf + 12 : leaf + 14] = fewer.to_bytes(2, "little")
-    file.write_bytes(content)
-    marked = open_data.Marked(trusted=True, transaction=0)
-    monkeypatch.setattr(open_data, "read_mark", lambda _: marked)
-    with BloomFilter.open(tmp_path / "seen") as seen:
-        store = seen.share_store()
-        assert store is not None
-        with (
-            store.snapshot() as snapshot,
-            pytest.raises(StoreDamagedError, match="17 history records stand where 20"),
-        ):
-            list(snapshot.records(HISTORY))
