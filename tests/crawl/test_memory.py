@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from functools import partial
-from types import SimpleNamespace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import pytest
-from scrapy.signalmanager import SignalManager
 from scrapy.utils.python import global_object_name
 from spiders.attributes import (
     Hangs,
@@ -23,6 +21,7 @@ from spiders.attributes import (
     write_at_the_end,
 )
 from support.crawl import FEEDS, Crawl
+from support.jobs import idle_crawler
 from support.site import PAGES as SITE
 from support.site import Page, graph, links
 from support.waiting import DEADLINE
@@ -149,15 +148,10 @@ class Kept:
     ) -> None:
         self.spider = spider
         self.stored = stored or {}
-        self.stats: dict[str, int] = {}
-        crawler = SimpleNamespace(
-            spider=spider,
-            stats=SimpleNamespace(get_value=self.stats.get),
-            signals=SignalManager(),
-            get_extension=lambda _: None,
-        )
+        crawler = idle_crawler()
+        crawler.spider = spider
         self.memory = memory = SpiderMemory(
-            cast("Any", crawler), self.stored, **{"resumed": True, **options}
+            crawler, self.stored, **{"resumed": True, **options}
         )
         self.prepare = memory.prepare
         self.spider_opened = memory.spider_opened
