@@ -36,7 +36,7 @@ HOSTS = 12
 WORKERS = 3
 TURN = 0.05
 """Seconds."""
-LEASE = 60 * TURN
+LEASE = 20 * TURN
 FAULTY = 900
 """Turns with faults; then the crawl comes to its end."""
 MOST_TURNS = 6_000
