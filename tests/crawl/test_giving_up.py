@@ -110,7 +110,7 @@ def test_a_repeated_page_yields_everything_again(
     crawl: Crawl, pages: dict[str, Page]
 ) -> None:
     pages |= {"/x": "a page", "/child": "a page"}
-    again: dict[str, Any] = {"BLOOMDUPE_RETRY_FAILED": "callback"}
+    again: dict[str, Any] = {"BLOOMDUPE_RETRY_FAILED": '["callback"]'}
     for _ in range(2):
         run = crawl.run(HalfWay, starts=("/x",), **again)
         assert run.requested == ["/x", "/child"]

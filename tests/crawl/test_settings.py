@@ -119,9 +119,3 @@ def test_urls_are_exact(value: object, found: object) -> None:
     assert exact.value == found
     assert exact.match("https://a.example/a")
     assert exact.match("https://a.example/b") == (found is True)
-
-
-@pytest.mark.parametrize("value", ["timeout,503", '["timeout", 503]', ("timeout", 503)])
-def test_reasons_are_a_list_or_a_text(value: object) -> None:
-    settings = JobSettings.read(Settings({"BLOOMDUPE_RETRY_FAILED": value}))
-    assert settings.retry_failed == ("timeout", "503")

@@ -88,45 +88,20 @@ def test_items_that_come_after_the_end_are_left_to_the_next_run(crawl: Crawl) ->
     assert items(crawl) == [*late, ("a", 0), ("b", 0), ("c", 0)]
 
 
-class Loops:
-    """An engine as far as it goes through the outputs of ``start()``."""
+def test_outputs_that_begin_anew_are_asked_for_in_turn() -> None:
+    """A loop of the engine may still be there that has come to the end of others."""
 
-    spider = running = True
-    _start: Any = None
-
-    def __init__(self) -> None:
-        self.taken: list[int] = []
-        self.waits, self.goes_on = asyncio.Event(), asyncio.Event()
-        turn = SimpleNamespace(schedule=self.waits.set, wait=self.goes_on.wait)
-        self._slot = SimpleNamespace(nextcall=turn)
-
-    def needs_backout(self) -> bool:
-        return False
-
-    async def _process_start_next(self) -> None:
-        try:
-            self.taken.append(await anext(self._start))
-        except StopAsyncIteration:
-            self._start = None
-
-
-def test_two_loops_of_the_engine_ask_for_outputs_in_turn() -> None:
-    """One has come to the end of earlier outputs, and finds the new ones."""
-
-    async def outputs(*numbers: int) -> Any:
-        for number in numbers:
+    async def outputs() -> Any:
+        for number in (1, 2, 3):
             await asyncio.to_thread(int)
             yield number
 
-    async def go_through() -> list[int]:
+    async def asked_at_once() -> list[int]:
         access = EngineAccess.__new__(EngineAccess)
-        engine = access._engine = Loops()
+        access._engine = SimpleNamespace(spider=None)
         access.go_through(outputs())
-        first = access._again
-        await engine.waits.wait()
-        access.go_through(outputs(1, 2, 3))
-        engine.goes_on.set()
-        await asyncio.gather(first, access._again)
-        return engine.taken
+        asked = [anext(access._engine._start) for _ in range(3)]
+        found: list[int] = await asyncio.gather(*asked)
+        return found
 
-    assert asyncio.run(go_through()) == [1, 2, 3]
+    assert asyncio.run(asked_at_once()) == [1, 2, 3]
