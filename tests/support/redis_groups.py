@@ -140,13 +140,16 @@ class RedisSentinel:
     def _is_replaced(self, old: RedisServer) -> bool:
         """Whether there is another master; if not, ask the sentinel for one.
 
-        It refuses while it knows no good replica, or is at it. On a busy machine it may
-        give up, and has to be asked again.
+        It refuses while it knows no good replica. On a busy machine it may give up, and
+        has to be asked again; but never while it is at it, or it would also replace the
+        new master, by a replica that has no data yet.
         """
-        if self.master not in {None, old}:
+        facts = self._facts
+        if facts and facts["port"] != old.port:
             return True
-        with suppress(redis.RedisError), self._client() as client:
-            client.execute_command("SENTINEL FAILOVER", SERVICE)
+        if facts and "failover_in_progress" not in facts["flags"]:
+            with suppress(redis.RedisError), self._client() as client:
+                client.execute_command("SENTINEL FAILOVER", SERVICE)
         return False
 
     def url(self, name: str) -> str:
