@@ -261,12 +261,17 @@ class Stopping:
         self._session = session
         self._crawler = session.crawler
         self.as_killed = False
-        """Whether the last checkpoint stands, and nothing later is written."""
+        """Whether the run ends without a checkpoint, though nothing has failed."""
         self.failure: BaseException | None = None
         self.may_be_refused = False
         """Whether a refused last commit is no failure: other workers go on."""
         # Not within the call that has failed: closing calls the scheduler.
         self._closing = Timer(self._close)
+
+    @property
+    def keeps_last(self) -> bool:
+        """Whether the last checkpoint stays valid, and nothing later is written."""
+        return self.failure is not None or self.as_killed
 
     def stop(self) -> None:
         """Close the crawl soon; requests in flight are finished first."""

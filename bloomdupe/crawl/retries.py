@@ -184,7 +184,7 @@ class Revisits:
     def concerns(self, request: Request, follows: InFlightRequest | None) -> bool:
         """Whether a page is revisited.
 
-        ``follows`` is the request in flight that this one is a retry or redirect of.
+        ``follows`` is the request in flight of which it is a retry or redirect.
         """
         if follows is not None:
             return self._rule(follows) is not None

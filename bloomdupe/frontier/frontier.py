@@ -374,5 +374,8 @@ class Frontier:
         return self.store.begin(self.memory.prepare(), *parts, *others)
 
     def join(self) -> bool:
-        """Go on from the last commit if others wrote; whether any partition is here."""
+        """Go on from the last commit if another worker may have written since.
+
+        Returns whether any partition is here.
+        """
         return True

@@ -167,7 +167,7 @@ class SlotQueue:
                 self.out = None
 
     def reading(self) -> Callable[[], Read]:
-        """Return what reads the next requests, maybe on another thread."""
+        """Return a function that reads the next requests, maybe on another thread."""
         return partial(self._read, self._here())
 
     def _here(self) -> set[bytes]:
@@ -178,7 +178,7 @@ class SlotQueue:
         return (self.out or set()).union(rank for rank, _ in self.beyond)
 
     def take_in(self, read: Read) -> None:
-        """Take in what :meth:`reading` has read.
+        """Take in the requests that :meth:`reading` has read.
 
         Meanwhile requests may have come, and may have been written.
         """

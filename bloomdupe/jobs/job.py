@@ -86,7 +86,7 @@ class Job(ABC):
 
     @abstractmethod
     def places(self) -> Sequence[StorePlace]:
-        """Return the places of the stores; of none if there is no job."""
+        """Return the places of the stores; empty if there is no job."""
 
     @property
     def identity(self) -> dict[str, Any] | None:

@@ -132,7 +132,7 @@ class View:
 
     @property
     def endings(self) -> list[tuple[Ran, str]]:
-        """The runs, and how each ended, or the state of the one that has not."""
+        """The runs, each with the way it ended; a run that goes on, with its state."""
         last, state = self.runs[-1:], self.state
         now = state.name if state.has_crawl else KILLED
         return [

@@ -107,7 +107,7 @@ def charts(view: View) -> Iterator[Chart]:
 
 
 class _Drawing:
-    """What the charts of a job have in common: the axis of time, and its marks."""
+    """The axis of time, and its marks, which all charts of a job share."""
 
     def __init__(self, view: View) -> None:
         self._points = points = view.present

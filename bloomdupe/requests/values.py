@@ -114,7 +114,8 @@ class Writer:
     """Writes values, of ``most`` bytes each.
 
     A part to which a value refers twice counts twice. With ``plain``, it is written
-    twice, too, and what could not be stored becomes a plain value or a text, as in XML.
+    twice, too, and a part that could not be stored becomes a plain value or a text, as
+    in XML.
     """
 
     def __init__(self, most: float = math.inf, *, plain: bool = False) -> None:
@@ -124,7 +125,8 @@ class Writer:
         self._packers: list[Callable[[object], bytes]] = []
         """Of values, of the contents of extensions in them, of those in these."""
         self._met: dict[int, object] = {}
-        """Lists, dicts and objects of the value, and what passes as such, by id."""
+        """Lists, dicts and objects of the value, by id; also those that are made while
+        it is written, so that no other object gets their ids."""
         self._twice: set[int] = set()
         """Those to which it refers twice."""
         self._numbers: dict[int, int | None] = {}
@@ -225,7 +227,7 @@ class Writer:
         return value
 
     def _extended(self, value: Any) -> Any:
-        """Return what stands for a value of a type that msgpack does not know."""
+        """Return a value of a type that msgpack does not know as one that it knows."""
         if type(value) is not _Twice:
             return self._taken_apart(value)
         one = value.one
@@ -233,9 +235,7 @@ class Writer:
         if number is not None:
             return msgpack.ExtType(AGAIN, msgpack.packb([number]))
         self._level += 1
-        is_plain = type(one) in _CONTAINERS
-        part = self._with_marks(one) if is_plain else self._taken_apart(one)
-        content = self._bytes_of([part])
+        content = self._bytes_of([self._with_marks(one)])
         self._level -= 1
         self._numbers[id(one)] = self._written
         self._written += 1
@@ -251,7 +251,8 @@ class Writer:
             self._level += 1
             self._spend(EXTENSION)
             code, parts_of = _KINDS.get(kind, (OBJECT, take_apart))
-            if code in _CHANGEABLE and not issubclass(kind, Enum):
+            is_object = code == OBJECT and not issubclass(kind, Enum)
+            if is_object or kind.__hash__ is None:  # it may change
                 self._meet(value)
             if kind in _SETS:
                 # They are sorted, so no reference may lead into them, or out of them.
@@ -308,7 +309,6 @@ _NUMBERS: dict[Any, int] = {one: number for number, one in enumerate(_FACTORIES)
 OBJECT = 10
 TWICE, AGAIN = 18, 19
 """Of a part that is referred to again; of the number of such a part."""
-_CHANGEABLE = frozenset({2, OBJECT, 11, 12, 13, 17})
 _SETS = frozenset({set, frozenset})
 _KINDS: dict[type, tuple[int, Callable[[Any], Iterable[object]]]] = {
     tuple: (1, iter),

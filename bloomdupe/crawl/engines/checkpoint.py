@@ -94,7 +94,7 @@ class Checkpoint:
     def read_again(self) -> None:
         """Go on with the record of the last commit, maybe of another partition.
 
-        What has come since counts there.
+        Totals that have come since count there.
         """
         self.record: dict[str, Any] = {}
         if self._frontier.store is not None:
@@ -110,7 +110,8 @@ class Checkpoint:
     def steps(self, *, first: bool = False) -> Steps:
         """Make everything durable.
 
-        Yields what sends it to the store, which may take its time, on another thread.
+        Yields functions that send it to the store. They may take their time, on another
+        thread.
         Go on when it is durable. All that happens meanwhile belongs to the next commit.
 
         If this raises, the last checkpoint is still valid, and the crawl must not go
@@ -128,7 +129,7 @@ class Checkpoint:
         self.totals.show(self._crawler.stats)
 
     def _parts(self) -> list[Part]:
-        """Return the parts of all, and before them the one that has their entries."""
+        """Return all parts, and before them a part with the entries of all."""
         feeds, lines = self.feeds, self._outcomes.lines()
         parts = [Part() if feeds is None else feeds.prepare(lines)]
         parts.append(self._prepare_totals())

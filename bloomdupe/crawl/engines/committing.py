@@ -276,7 +276,7 @@ class Background:
             self._fail(error)
 
     def wait(self) -> None:
-        """Wait for all calls, and for what follows them."""
+        """Wait for all calls, and run the functions that follow them."""
         while self._then:
             out = next(iter(self._then))
             wait([out])

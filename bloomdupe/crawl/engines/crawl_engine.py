@@ -472,9 +472,9 @@ class CrawlEngine:
 
     def fails(self) -> bool:
         """Whether nothing may be committed: the previous checkpoint is still valid."""
-        failed = self.session.stopping.failure is not None
+        keeps_last = self.session.stopping.keeps_last
         idle = self.run.idle and not self.settings.is_shared
-        return failed or self._refused is not None or idle
+        return keeps_last or self._refused is not None or idle
 
     def after_commit(self) -> bool:
         """Obey the user; return whether the next commit should come soon."""
@@ -580,11 +580,20 @@ class CrawlEngine:
         self.watch.end()
         if self.feeds is not None:
             self.feeds.end(finished=reason == FINISHED)
-        if self.committing.is_last_better(reason):
-            self.session.stopping.as_killed = True
+        stopping = self.session.stopping
+        if stopping.failure is None and self.committing.is_last_better(reason):
+            stopping.as_killed = True
             self.session.ending.say_as_killed()
-        else:
-            self._write_end(reason)
+        self.committing.write()
+        if not (self.run.idle or stopping.keeps_last):
+            # When the last items are in their files: until then, nothing has ended.
+            self.run.end(reason)
+            self.watch.sample(reason)
+            self.committing.write()
+        if not (self.run.idle or stopping.keeps_last):
+            totals, outputs = self._totals, self.checkpoint.outputs
+            where = ", ".join(outputs) if totals.items else ""
+            self.session.ending.say_end(reason, totals, where and f" in {where}")
         self.outcomes.close()
         self.failures.end()
         for name, value in (
@@ -594,15 +603,3 @@ class CrawlEngine:
             ("checkpoint_seconds_max", round(self.watch.longest, 4)),
         ):
             self._stats.set_value(f"bloomdupe/{name}", value)
-
-    def _write_end(self, reason: str) -> None:
-        self.committing.write()
-        if not self.run.idle and self.session.stopping.failure is None:
-            # When the last items are in their files: until then, nothing has ended.
-            self.run.end(reason)
-            self.watch.sample(reason)
-            self.committing.write()
-        if not self.run.idle and self.session.stopping.failure is None:
-            totals, outputs = self._totals, self.checkpoint.outputs
-            where = ", ".join(outputs) if totals.items else ""
-            self.session.ending.say_end(reason, totals, where and f" in {where}")

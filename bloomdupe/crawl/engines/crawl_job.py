@@ -100,7 +100,7 @@ class CrawlJob:
     def open_filter(self) -> BloomFilter:
         """Open or create the filter, in memory if there is no JOBDIR.
 
-        Raises what prevents the crawl, before any write.
+        Raises the error that prevents the crawl, before any write.
         """
         settings, directory = self.settings, self.settings.directory
         with self.by_settings():

@@ -77,7 +77,7 @@ class Session:
 
     @property
     def frontier_options(self) -> dict[str, Any]:
-        """What a frontier needs to know of this crawl."""
+        """Options of a frontier that depend on this crawl."""
         return {
             "order": queue_order(self.crawler.settings, durable=self.settings.durable),
             "wait": self.slots.wait,

@@ -83,7 +83,8 @@ class InFlightRegistry:
         self.volatile = 0
         """Number of volatile requests."""
         self.with_parts: set[InFlightRequest] = set()
-        """Roots that wait for their parts, and parts of no page but of ``start()``."""
+        """Roots that wait for their parts, and parts that nothing yields again: they
+        belong to no page, and not to ``start()``."""
         self.start_items: set[InFlightRequest] = set()
         """Items of ``start()`` that are in their pipelines."""
         self._in_flight: dict[int, InFlightRequest] = {}

@@ -104,7 +104,7 @@ class InFlightRequest:
 
     @property
     def visit(self) -> Visit:
-        """What its payload says of the visits of its page."""
+        """The visits of its page, as its payload has them."""
         return Visit.of(self.entry.payload)
 
     @property

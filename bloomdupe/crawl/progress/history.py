@@ -118,7 +118,7 @@ def read_history(snapshot: Snapshot) -> tuple[list[Point], list[Ran]]:
 
 
 def together(points: list[Point], others: Iterable[list[Point]]) -> list[Point]:
-    """Return the points of a worker, with the pages that others had by then, too."""
+    """Return the points of a worker with the pages of all workers until then."""
     for some in others:
         moments, pages = [one.time for one in some], [0, *(one.pages for one in some)]
         points = [
@@ -131,9 +131,9 @@ def together(points: list[Point], others: Iterable[list[Point]]) -> list[Point]:
 class History(Participant):
     """Points of a job, part of the checkpoint.
 
-    A point has a place in each tier, and there is in the place of the one that was
-    there in the last round of that tier. So none has to be looked for to be removed.
-    The first point of a run and its last one have places of their own.
+    A point has a place in each tier, and overwrites the point that had this place in
+    the last round of the tier. So no point has to be looked for to be removed. The
+    first and the last point of a run have places of their own.
     """
 
     def __init__(self, store: Store) -> None:

@@ -46,12 +46,12 @@ class _Known(NamedTuple):
 class Failures(Participant):
     """Requests that have failed for good, each until it succeeds.
 
-    They are in the store of their slot; those of a slot whose partition is not here are
-    in that of another one. Of each store there are ``BLOOMDUPE_MAX_FAILURES`` at most;
-    a crawl in memory keeps none. Above that number, the oldest are forgotten, and
-    counted in :attr:`left`. Requests are distinguished by fingerprint, and by their
-    payloads before the first try; but not by what Scrapy sets on the way, such as
-    headers, because a retry has it when it is read from the store after a kill.
+    They are in the store of their slot, or in any other store if the partition of the
+    slot is not here. A store has ``BLOOMDUPE_MAX_FAILURES`` at most; a crawl in memory
+    keeps none. Above that number, the oldest are forgotten, and counted in
+    :attr:`left`. Requests are distinguished by fingerprint, and by their payloads
+    before the first try. Headers do not count, nor do the keys of :data:`BY_SCRAPY`: a
+    retry that is read from the store after a kill has those that Scrapy has set.
 
     The record ``crawl`` holds ``left`` as ``failures_left``, unless it is 0.
     """
@@ -379,7 +379,7 @@ class Failure(NamedTuple):
 def digest_of(fingerprint: bytes, identity: bytes | None = None) -> bytes:
     """Return the key under which a failure is stored.
 
-    ``identity`` distinguishes it from others for its page, if there is more to it.
+    ``identity`` distinguishes it from other requests for its page, if there are any.
     Requests of one page have the first half in common.
     """
     return _half(fingerprint) + _half(fingerprint if identity is None else identity)

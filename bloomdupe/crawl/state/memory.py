@@ -311,9 +311,9 @@ def leave_scrapys_file(crawler: Crawler, stopping: Stopping) -> None:
     """Keep Scrapy from writing ``JOBDIR/spider.state`` until the spider is open.
 
     When a crawl fails to open, Scrapy would empty the file first, and only then find
-    that the spider has no state yet: the next run would have no state, either. When a
-    crawl has failed, the last checkpoint is valid, and later changes must not get into
-    the file. The spider may change the working directory before the end.
+    that the spider has no state yet: the next run would have no state, either. When the
+    last checkpoint stays valid, later changes must not get into the file. The spider
+    may change the working directory before the end.
     """
     extension = crawler.get_extension(ScrapysSpiderState)
     if extension is None:
@@ -327,7 +327,7 @@ def leave_scrapys_file(crawler: Crawler, stopping: Stopping) -> None:
         crawler.signals.connect(closed, signals.spider_closed, weak=False)
 
     def closed(spider: Spider) -> None:
-        if stopping.failure is None and not stopping.as_killed:
+        if not stopping.keeps_last:
             close(spider)
 
     # There is no other reference to these functions.

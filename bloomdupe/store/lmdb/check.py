@@ -1,4 +1,4 @@
-"""Check: whether a data file is handed to LMDB, and whose it is."""
+"""Check: whether a data file may be given to LMDB, and belongs to its store."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check_data(path: Path, *, owned: bool) -> None:
 
 
 def _judged(path: Path, why: str = "") -> CheckReport:
-    """Check a data file, and whether it is the one that its mark describes."""
+    """Check a data file, and whether its mark describes it."""
     report = examine(path / files.DATA, why)
     mark, header = open_data.read_mark(path), report.records.get("store")
     if report.transaction < mark.transaction:
