@@ -85,10 +85,11 @@ OF_PIPELINES = _names({
 """The same for crawls with item pipelines; others do not import these modules."""
 
 WITH_FALLBACK = _names({
-    "scrapy.core.downloader.Downloader": "_delay ip_concurrency",
+    "scrapy.core.downloader.Downloader": "_delay ip_concurrency middleware",
     "scrapy.core.downloader.Slot": "jitter",
     "scrapy.core.downloader": "monotonic",
     "scrapy.extensions.feedexport": "apply_uri_params",
+    "scrapy.middleware.MiddlewareManager": "methods",
 })  # fmt: skip
 """Names that only some versions have, where all is well without them."""
 

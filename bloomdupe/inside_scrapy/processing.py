@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,7 +27,7 @@ from twisted.python.failure import Failure
 from bloomdupe.inside_scrapy.private_names import aiter_errback, iter_errback
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+    from collections.abc import AsyncGenerator, Callable, Iterable
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -133,29 +133,29 @@ class Processing:
             return await self._call_spider(result, request)
         if isinstance(result, Failure) and result.value:
             work.gave_up(result.value)
+        task: Any = None
         try:
-            with self._ended_by_failure():
-                while self._held() and not work.is_part:
-                    await asyncio.sleep(PAUSE)
-                if work.is_dropped:
-                    return ()
-                self._begun.add(work)
-                return await self._call_spider(result, request)
+            task = self._begin_task()
+            while self._held() and not work.is_part:
+                await asyncio.sleep(PAUSE)
+            if work.is_dropped:
+                return ()
+            self._begun.add(work)
+            return await self._call_spider(result, request)
         except asyncio.CancelledError as error:  # Scrapy would wait for ever
             work.aborted(error)
             return ()
+        finally:
+            self._tasks.discard(task)
 
-    @contextmanager
-    def _ended_by_failure(self) -> Generator[None, None, None]:
-        """Let :meth:`cut_off` end the running task, as long as it is in here."""
+    def _begin_task(self) -> Any:
+        """Return the running task: :meth:`cut_off` ends it as long as it is known."""
+        # A hot path: a context manager would take several times as long.
         if self._is_cut_off:
             raise asyncio.CancelledError
         task: Any = asyncio.current_task()
         self._tasks.add(task)
-        try:
-            yield
-        finally:
-            self._tasks.discard(task)
+        return task
 
     def cut_off(self) -> None:
         """End all callbacks and pipelines that wait, and let none begin.
@@ -205,15 +205,18 @@ class Processing:
             outputs = aiter_errback(result, failed, request, response)
         else:
             outputs = _each(iter_errback(result, failed, request, response))
+        task: Any = None
         try:
-            with self._ended_by_failure():
-                await self._hand_on_each(outputs, response, work)
+            task = self._begin_task()
+            await self._hand_on_each(outputs, response, work)
         except BaseException as error:  # of any kind: the page is not done
             if work is not None:
                 work.aborted(error)
             # After a cancellation Scrapy would wait for ever.
             if not isinstance(error, asyncio.CancelledError):
                 raise
+        finally:
+            self._tasks.discard(task)
 
     async def _hand_on_each(
         self, outputs: AsyncGenerator[Any], response: object, work: Work | None
@@ -255,10 +258,12 @@ class Processing:
         response: Response | Failure | None,
     ) -> None:
         """Replacement of ``Scraper.start_itemproc_async()``."""
+        task: Any = None
         try:
-            with self._ended_by_failure():
-                await self._start_itemproc(item, response=response)
+            task = self._begin_task()
+            await self._start_itemproc(item, response=response)
         finally:
+            self._tasks.discard(task)
             if response is None or self._is_cut_off:
                 self._close_if_idle()
 

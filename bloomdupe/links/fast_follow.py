@@ -8,18 +8,20 @@ the usual way. The requests are the same in every case.
 
 from __future__ import annotations
 
+import gc
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib import parse
 from weakref import ref
 
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.http import HtmlResponse, TextResponse, XmlResponse
 from scrapy.http import request as request_module
 from w3lib import url as w3lib_url
 
 from bloomdupe.inside_scrapy.faster import (
     URL_MODULES,
+    call_directly,
     plain_request,
     replace,
     state_of,
@@ -36,6 +38,9 @@ from bloomdupe.links.safe_urls import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
 
 
 scrapys_follow: Any = TextResponse.follow
@@ -178,7 +183,9 @@ class FastFunctions:
     ``urljoin`` and ``safe_url_string`` take the place of the original functions in
     modules of Scrapy that have imported them, and ``follow`` that of the method of
     responses. The results are the same.
-    A name that has been replaced by other code is left alone.
+    A name that has been replaced by other code is left alone. Methods of Scrapy's own
+    middlewares are called without their wrappers, and the garbage collector does not
+    look at what is there when a crawl begins.
     ``EXTENSIONS = {"bloomdupe.links.fast_follow.FastFunctions": None}`` switches it
     off.
     """
@@ -186,6 +193,17 @@ class FastFunctions:
     def __init__(self) -> None:
         for name, functions in faster().items():
             replace(name, *functions)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the extension of a crawl; called by Scrapy."""
+
+        def opened() -> None:
+            call_directly(crawler)
+            gc.freeze()
+
+        crawler.signals.connect(opened, signals.spider_opened, weak=False)
+        return cls()
 
 
 def faster() -> dict[str, tuple[Any, Any, tuple[str, ...]]]:

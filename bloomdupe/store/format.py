@@ -1,6 +1,6 @@
 """Format: the bytes of a store, and every kind of record in it.
 
-Format 2. ``data.mdb`` has the named databases of LMDB in the table below, which are
+Format 3. ``data.mdb`` has the named databases of LMDB in the table below, which are
 called tables. A :class:`bloomdupe.store.store.Part` is written to them, and
 :class:`bloomdupe.store.snapshot.Snapshot` reads them.
 
@@ -46,9 +46,8 @@ cookies     digest of jar, domain, path     sum + the cookie, a secret
             and name                        (:mod:`bloomdupe.crawl.state.cookies`)
 failures    digest of the request's         sum + the failure
             fingerprint                     (:mod:`bloomdupe.crawl.state.failures`)
-history     milliseconds of Unix time u64,  sum + how the crawl stood then
-            number of the run u64 (big-     (:mod:`bloomdupe.crawl.progress.history`)
-            endian)
+history     tier u8, number u64 (big-       sum + how the crawl stood then
+            endian)                         (:mod:`bloomdupe.crawl.progress.history`)
 meta        ``ledger``                      sum + JSON: ``transaction``, the
                                             number of LMDB's transaction that
                                             wrote it; ``sums`` of the records of

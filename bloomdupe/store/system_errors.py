@@ -1,4 +1,4 @@
-"""Failures: turns errors of the disk and of LMDB into errors with a remedy."""
+"""System errors: turns errors of the disk and of LMDB into errors with a remedy."""
 
 from __future__ import annotations
 

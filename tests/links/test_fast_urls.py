@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Iterable
-from functools import partial, partialmethod
+from functools import partial, partialmethod, wraps
 from importlib import import_module
+from itertools import chain
+from types import SimpleNamespace
 from typing import Any
 from urllib import parse
 
 import pytest
-from scrapy import Request, version_info
+from scrapy import Request, Spider, version_info
+from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
+from scrapy.core.spidermw import SpiderMiddlewareManager
+from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
 from scrapy.http import HtmlResponse, TextResponse
+from support.jobs import idle_crawler
 from url_lists import BASES, SEED, at_random, real, result, specified
 from w3lib import url as w3lib_url
 
+from bloomdupe.inside_scrapy.faster import call_directly
 from bloomdupe.links import safe_urls
 from bloomdupe.links.fast_follow import FastFunctions, faster, follow
 from bloomdupe.links.safe_urls import safe_url_string, urljoin
@@ -120,6 +128,37 @@ def test_a_function_of_other_code_stays(
     monkeypatch.setattr(place, name, mine)
     FastFunctions()
     assert vars(place)[name] is mine
+
+
+class Mine(UserAgentMiddleware):
+    """A middleware with a wrapper that is not Scrapy's."""
+
+    process_request: Any = wraps(UserAgentMiddleware.process_request)(
+        lambda *_, **__: None
+    )
+
+
+def test_middlewares_are_called_without_scrapys_wrappers() -> None:
+    crawler: Any = idle_crawler(DOWNLOADER_MIDDLEWARES={Mine: 1}, BOT_NAME="mine")
+    crawler.spider = Spider("any")
+    managers: list[Any] = [
+        manager.from_crawler(crawler)
+        for manager in (DownloaderMiddlewareManager, SpiderMiddlewareManager)
+    ]
+    crawler.engine = SimpleNamespace(
+        downloader=SimpleNamespace(middleware=managers[0]),
+        scraper=SimpleNamespace(spidermw=managers[1]),
+    )
+    call_directly(crawler)
+    methods = chain.from_iterable(
+        some for manager in managers for some in manager.methods.values()
+    )
+    wrapped: list[Any] = [one for one in methods if hasattr(one, "__wrapped__")]
+    assert [type(one.__self__) for one in wrapped] == [Mine]
+    request = Request("http://a.example")
+    for process in managers[0].methods["process_request"]:
+        assert not inspect.iscoroutine(process(request=request))
+    assert b"Accept-Language" in request.headers
 
 
 @pytest.mark.parametrize(
