@@ -236,7 +236,7 @@ class Acceptance:
         if about not in self._warned:
             self._warned.add(about)
             values = {"request": request, "reason": reason}
-            logger.warning(message, values, extra={"spider": self._spider})
+            logger.warning(message, values)
 
 
 def check_asked(request: Request) -> float | None:

@@ -259,5 +259,4 @@ class BloomDupeFilter(BaseDupeFilter):
         logger.debug(
             "Filtered duplicate request: %(request)s%(more)s",
             {"request": request, "more": more},
-            extra={"spider": self._crawler.spider},
         )

@@ -100,7 +100,6 @@ class Ending:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._crawler = session.crawler
         settings = session.settings
         self._stays = settings.stay
         self._longest_sleep = math.inf if settings.wait is None else settings.wait
@@ -174,25 +173,21 @@ class Ending:
                 "seconds": duration(max(0, seconds)),
                 "what": what,
             },
-            extra={"spider": self._crawler.spider},
         )
 
     def _say_that_it_waits(self) -> None:
         if self._said_that_it_waits:
             return
         self._said_that_it_waits = True
-        extra = {"spider": self._crawler.spider}
         logger.info(
             "Nothing is pending: the crawl waits for URLs (BLOOMDUPE_STAY)."
             " `bloomdupe add` adds them, and `bloomdupe stop` ends the crawl",
-            extra=extra,
         )
         feeds = self._session.engine.feeds
         if feeds is not None and feeds.waiting:
             logger.warning(
                 "Delivered only when `bloomdupe stop` finds nothing pending: %(feeds)s",
                 {"feeds": ", ".join(feed.name for feed in feeds.waiting)},
-                extra=extra,
             )
 
     def say_end(self, reason: str, totals: Totals, where: str) -> None:
@@ -205,7 +200,7 @@ class Ending:
         else:
             left = plural(self.status.left, "request")
             line = f"Stopped; {line}, {left} pending: {self._remedy}"
-        logger.info("%(line)s", {"line": line}, extra={"spider": self._crawler.spider})
+        logger.info("%(line)s", {"line": line})
 
     def say_as_killed(self) -> None:
         """Log that nothing was written at the end of the run."""
@@ -214,7 +209,6 @@ class Ending:
             " requests in memory. The next run does again what came after the last"
             " checkpoint: %(remedy)s",
             {"remedy": self._remedy},
-            extra={"spider": self._crawler.spider},
         )
 
     @property
@@ -226,7 +220,7 @@ class Ending:
 
     def say(self) -> None:
         """Log the requests that are left; the process ends with status 1."""
-        mark_failed(self._crawler)
+        mark_failed(self._session.crawler)
         left = self.status.left
         url, why = self._example or ("", "the log of this run, or of others, tells why")
         remedy = self._remedy
@@ -246,7 +240,6 @@ class Ending:
                 "why": why,
                 "remedy": remedy,
             },
-            extra={"spider": self._crawler.spider},
         )
 
 
@@ -294,7 +287,6 @@ class Stopping:
                 "The last commit of this worker was refused: %(error)s. It is done"
                 " again by another worker, or when you run the same command again",
                 {"error": error},
-                extra={"spider": self._crawler.spider},
             )
             return
         stored = isinstance(error, StoreError) or (
@@ -314,7 +306,6 @@ class Stopping:
             " same command again: it goes on from the last checkpoint.",
             {"what": what, "reason": reason},
             exc_info=None if known else error,
-            extra={"spider": self._crawler.spider},
         )
         if self._session.closed:
             mark_failed(self._crawler)

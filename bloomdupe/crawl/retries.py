@@ -208,7 +208,6 @@ class Revisits:
             logger.error(  # noqa: TRY400 - the reason says it all
                 "%(request)s is not revisited: %(reason)s",
                 {"request": in_flight.request, "reason": error},
-                extra={"spider": self._session.spider},
             )
             return None
 

@@ -149,7 +149,6 @@ class FrontierScheduler(BaseScheduler):
                 " has forgotten them. Only DUPEFILTER_CLASS ="
                 ' "bloomdupe.BloomDupeFilter" is safe against that.',
                 {"filter": global_object_name(type(self.df))},
-                extra={"spider": session.spider},
             )
         with ExitStack() as undo:
             undo.callback(seen.close)
@@ -229,7 +228,6 @@ class FrontierScheduler(BaseScheduler):
                 "reason": error,
                 "parent": "start()" if parent is None else parent.shown,
             },
-            extra={"spider": session.spider},
         )
 
     def _would_drop(self, request: Request) -> Duplicate:
@@ -287,7 +285,6 @@ class FrontierScheduler(BaseScheduler):
                 "A stored request cannot be restored and stays in the job:"
                 " %(request)s - reason: %(reason)s",
                 {"request": url_of(payload), "reason": error},
-                extra={"spider": session.spider},
             )
             return None
 

@@ -82,7 +82,6 @@ async def _files_of(
                 "count": feed.slot.itemcount,
                 "place": left.journal.place,
             },
-            extra={"spider": exporter.crawler.spider},
         )
         yield slot, False
 

@@ -308,7 +308,6 @@ class FeedExporter(FeedExporterAccess):
                         "Kept %(format)s feed (%(count)d items) in the job; it is"
                         " stored in %(uri)s when the crawl has finished",
                         described(feed.slot),
-                        extra={"spider": self.crawler.spider},
                     )
             return True
         try:
@@ -318,7 +317,6 @@ class FeedExporter(FeedExporterAccess):
                 "%(error)s. No feed is delivered; the items are kept: run the same"
                 " command again",
                 {"error": error},
-                extra={"spider": self.crawler.spider},
             )
             return False
         for slot, stored in made:
@@ -335,7 +333,6 @@ class FeedExporter(FeedExporterAccess):
             logger.info(
                 "Stored %(format)s feed (%(count)d items) in: %(uri)s",
                 described(slot),
-                extra={"spider": slot.spider},
             )
         await self.crawler.signals.send_catch_log_async(
             signals.feed_slot_closed, slot=slot

@@ -111,7 +111,6 @@ class WaitingFeed(Feed):
                 " items are kept in the job, and exported when the crawl has finished:"
                 " mend the exporter",
                 {"uri": self.name},
-                extra={"spider": self.slot.spider},
             )
 
 

@@ -267,7 +267,7 @@ def mark_failed(crawler: Crawler, ended: object = signals.engine_stopped) -> Non
 
 
 @contextmanager
-def opening(crawler: Crawler | None) -> Generator[None, None, None]:
+def opening(crawler: Crawler) -> Generator[None, None, None]:
     """Let the process end with status 1 if the crawl cannot be opened.
 
     Before Scrapy 2.19, a crawler that has its spider counts as started. An engine that
@@ -277,14 +277,12 @@ def opening(crawler: Crawler | None) -> Generator[None, None, None]:
     try:
         yield
     except BloomDupeError:
-        if crawler is not None:
-            with suppress(RuntimeError):  # no engine: it was opened by hand
-                crawler.engine.spider = None
-            crawler.spider = None
+        with suppress(RuntimeError):  # no engine: it was opened by hand
+            crawler.engine.spider = None
+        crawler.spider = None
         raise
     except BaseException:
-        if crawler is not None:
-            mark_failed(crawler, signals.spider_closed)
+        mark_failed(crawler, signals.spider_closed)
         raise
 
 

@@ -54,7 +54,7 @@ NEEDED = _names({
     "scrapy.extensions.feedexport.FeedExporter": "_get_file _start_new_batch feeds",
     "scrapy.extensions.feedexport.FeedSlot": (
         "exporter exporters feed_options filter finish_exporting format itemcount "
-        "spider start_exporting storage uri uri_template"
+        "start_exporting storage uri uri_template"
     ),
     "scrapy.extensions.feedexport.FileFeedStorage": "path",
     "scrapy.utils.conf": (

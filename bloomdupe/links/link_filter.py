@@ -273,7 +273,6 @@ class LinkFilter:
                 "Duplicate links are left to the scheduler, which takes longer:"
                 " %(obstacle)s",
                 {"obstacle": obstacle},
-                extra={"spider": self._crawler.spider},
             )
 
     def _obstacle(self) -> str | None:

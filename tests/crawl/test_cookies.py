@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy import Request, Spider
+from scrapy import Request
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 from scrapy.http import FormRequest, Response
 from scrapy.http.cookies import CookieJar
@@ -28,7 +28,6 @@ from bloomdupe.store.lmdb.check import verify
 from bloomdupe.store.lmdb.lmdb_store import LmdbStore
 from bloomdupe.store.store import Part
 
-SPIDER = Spider("test")
 URL = "http://www.a.example/x/y"
 
 
@@ -46,7 +45,7 @@ class Crawl:
         self.store = self.filter.store
         self.middleware = CookiesMiddleware()
         self.jars = CookieJars(self.middleware)
-        self.cookies = Cookies(self.jars, self.store, SPIDER)
+        self.cookies = Cookies(self.jars, self.store)
         self.cookies.restore()
 
     def answer(self, *headers: str | bytes, url: str = URL, **meta: Any) -> None:
@@ -234,7 +233,7 @@ def test_workers_share_cookies_and_know_which_are_gone(crawl: Crawl) -> None:
     for _ in "ab":
         middleware = CookiesMiddleware()
         jars = CookieJars(middleware)
-        shares.append(Cookies(jars, crawl.store, SPIDER, share=True))
+        shares.append(Cookies(jars, crawl.store, share=True))
         crawl.middleware = middleware
         crawl.answer(f"own{len(shares)}=1", "login=1" if len(shares) == 1 else "x=1")
         crawl.store.commit(shares[-1].prepare())

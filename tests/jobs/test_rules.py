@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy import Spider
 from support.jobs import Verb, make_job
 
 from bloomdupe.crawl.state.rules import (
@@ -135,10 +134,9 @@ def test_a_file_that_holds_no_rules_is_refused_in_one_line(
     change_rules(store, lambda there: there.pausing(["a"]))
     no_stats: Any = None
     rules = RulesInForce(lambda: text_of_rules(store), store, no_stats)
-    spider = Spider("rules")
     make_bad(store, text)
     for _ in range(2):
-        assert rules.update(spider) is None
+        assert rules.update() is None
     (said,) = caplog.messages  # once
     assert why in said
     assert rules.now == Rules().pausing(["a"])
@@ -156,7 +154,7 @@ def test_a_file_that_holds_no_rules_is_refused_in_one_line(
     place = job / "bloomdupe/rules.json"
     place.rmdir() if place.is_dir() else place.unlink()
     assert verb("pause", job, "--slot", "a.example").code == 0
-    assert rules.update(spider) is not None
+    assert rules.update() is not None
     assert rules.now == Rules().pausing(["a.example"])
 
 

@@ -191,12 +191,12 @@ class CrawlEngine:
 
     def _open_cookies(self) -> Cookies | None:
         """Go on with the cookies of this round, if Scrapy's middleware has any."""
-        session, store = self.session, self.frontier.store
+        store = self.frontier.store
         jars = None if store is None else CookieJars.of(self._crawler)
         if store is None or jars is None:
             return None
         cookies = Cookies(
-            jars, store, session.spider,
+            jars, store,
             share=self.settings.is_shared,
             anew=self.frontier.leads and not self.run.resumed,
         )  # fmt: skip
@@ -478,7 +478,7 @@ class CrawlEngine:
 
     def after_commit(self) -> bool:
         """Obey the user; return whether the next commit should come soon."""
-        before = self.rules.update(self.session.spider)
+        before = self.rules.update()
         if before is not None:
             for slot in before.paused - self.rules.now.paused:
                 self.frontier.ask_again(slot)
@@ -511,7 +511,6 @@ class CrawlEngine:
         logger.warning(
             "A commit was refused: %(error)s. The crawl goes on from the last commit",
             {"error": error},
-            extra={"spider": self.session.spider},
         )
         self._refused = error
         self.starting.drop()

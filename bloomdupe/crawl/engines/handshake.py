@@ -64,7 +64,7 @@ async def join(session: Session, job: CrawlJob) -> HeldFrontier:
             ),
             **session.frontier_options,
         )
-        say_who(session, held)
+        say_who(held)
         # Before it is seen as the owner of any partition: who asks it to stop then
         # writes other rules than these.
         held.rules = owner.client.ask("GET", owner.keys.rules)
@@ -90,12 +90,11 @@ def _open_filter(
         return BloomFilter.open(store, share, fpp, exact=exact, identity=identity)
 
 
-def say_who(session: Session, held: HeldFrontier) -> None:
+def say_who(held: HeldFrontier) -> None:
     """Log the name of a worker that begins, or begins anew."""
     logger.info(
         "This is worker %(worker)s on %(crawl)s",
         {"worker": held.owner.token, "crawl": held.owner.client.address.shown},
-        extra={"spider": session.spider},
     )
 
 
@@ -110,11 +109,10 @@ async def _get_partition(session: Session, held: HeldFrontier) -> None:
                 "Other workers have all partitions of %(crawl)s: waiting until one"
                 " gives some away, or its lease has ended",
                 {"crawl": held.owner.client.address.shown},
-                extra={"spider": session.spider},
             )
         await asyncio.sleep(PAUSE)
     if held.owner.token != token:  # Redis has gone back
-        say_who(session, held)
+        say_who(held)
 
 
 def notes_of(owner: PartitionOwner) -> dict[str, Any]:

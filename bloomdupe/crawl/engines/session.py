@@ -109,7 +109,7 @@ class Session:
         engine, run = self.engine, self.engine.run
         totals = engine.checkpoint.totals
         self.stats.set_value("bloomdupe/round", run.round)
-        engine.rules.say(self.spider)
+        engine.rules.say()
         if run.last is None:
             return
         finished = when(run.finished_at)
@@ -129,7 +129,7 @@ class Session:
                 ended = "has not ended" if self.settings.is_shared else "was killed"
             left = plural(len(engine), "request")
             said = f"Resuming crawl ({left} scheduled); the last run {ended}"
-        logger.info("%(said)s", {"said": said}, extra={"spider": self.spider})
+        logger.info("%(said)s", {"said": said})
         self.stats.set_value("bloomdupe/resumed", len(engine))
 
     # Work and the requests it belongs to

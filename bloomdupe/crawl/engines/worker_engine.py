@@ -271,7 +271,6 @@ class WorkerEngine(CrawlEngine):
                 logger.error(  # noqa: TRY400 - the reason says it all
                     "A request in the inbox of %(place)s is dropped: %(why)s",
                     {"place": self.frontier.partitions[number].store, "why": error},
-                    extra={"spider": self.session.spider},
                 )
             else:
                 self._receive(sent)
@@ -326,7 +325,7 @@ class WorkerEngine(CrawlEngine):
         """Go on from the last commit, once a partition is here."""
         self._sent.clear()  # what was not sent yet is not seen
         super().read_again()
-        say_who(self.session, self.frontier)
+        say_who(self.frontier)
         self._home = self.frontier.store.number
 
     def refused(self, error: NotOwnerError) -> None:

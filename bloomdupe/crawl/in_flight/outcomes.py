@@ -118,16 +118,12 @@ class Outcomes:
 
     def lines(self) -> Iterator[Line]:
         """Yield the lines of all that is acknowledged."""
-        for outcome in list(self._acked):
-            yield from self.lines_of(outcome)
-
-    def lines_of(self, outcome: Outcome) -> Iterator[Line]:
-        """Yield the lines of an outcome."""
-        for start, size in outcome.spilled:
-            assert self._file is not None  # noqa: S101 - something was spilled
-            self._file.seek(start)
-            yield from _unpacked(self._file.read(size))  # it was in memory before, too
-        yield from _unpacked(outcome.packed)
+        for outcome in self.acked:
+            for start, size in outcome.spilled:
+                assert self._file is not None  # noqa: S101 - something was spilled
+                self._file.seek(start)
+                yield from _unpacked(self._file.read(size))  # as it was in memory
+            yield from _unpacked(outcome.packed)
 
     def committed(self, outcomes: int) -> None:
         """Mark the first ``outcomes`` as durable, with all their lines."""

@@ -221,7 +221,7 @@ class Watch:
     def _see(self) -> None:
         now = time.monotonic()
         point, points = self.sample(), [*self._recent]
-        first, spider = recent(points), {"spider": self._session.spider}
+        first = recent(points)
         if self._interval and now >= self._line_due:
             self._line_due = max(self._line_due + self._interval, now)
             last, reasons = since(points, self._interval), self._failures.by_reason
@@ -230,10 +230,10 @@ class Watch:
             if self.longest >= LONG:
                 news.append(f"longest checkpoint {self.longest:.1f} s")
             line = "; ".join([", ".join(figures), *filter(self._is_new, news)])
-            logger.info("%(progress)s", {"progress": line}, extra=spider)
+            logger.info("%(progress)s", {"progress": line})
         for name, warning in warnings(self._frontier.seen, first, point):
             if self._is_new(name):
-                logger.warning("%(room)s", {"room": warning}, extra=spider)
+                logger.warning("%(room)s", {"room": warning})
 
     def _is_new(self, news: str) -> bool:
         """Whether it was not said in this run; it is said now."""

@@ -38,7 +38,7 @@ from bloomdupe.store.store import Part, Participant
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-    from scrapy import Request, Spider
+    from scrapy import Request
 
     from bloomdupe.inside_scrapy.cookie_jars import CookieJars
     from bloomdupe.store.store import Store
@@ -67,14 +67,12 @@ class Cookies(Participant):
         self,
         jars: CookieJars,
         store: Store,
-        spider: Spider,
         *,
         share: bool = False,
         anew: bool = False,
     ) -> None:
         self._jars = jars
         self._store = store
-        self._extra = {"spider": spider}
         self._share = share
         self._anew = anew
         self._warned = False
@@ -89,7 +87,6 @@ class Cookies(Participant):
             logger.info(
                 "%(cookies)s restored, as of the last checkpoint",
                 {"cookies": plural(restored, "cookie")},
-                extra=self._extra,
             )
 
     def stored(self) -> list[bytes]:
@@ -166,7 +163,6 @@ class Cookies(Participant):
                 "Some cookies cannot be stored or restored, because of %(what)s, so"
                 " after a crash they are gone; no more of them are named here",
                 {"what": what},
-                extra=self._extra,
             )
 
 

@@ -283,7 +283,7 @@ class SpiderMemory(Participant):
         """Log a warning, the first that is about something."""
         if about not in self._warned:
             self._warned.add(about)
-            logger.warning(message, values, extra={"spider": self._spider})
+            logger.warning(message, values)
 
 
 def _packed(value: Any) -> bytes:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterable, Sequence
 
-    from scrapy import Spider
     from scrapy.statscollectors import StatsCollector
     from typing_extensions import Self
 
@@ -227,7 +226,7 @@ class RulesInForce:
             self._stats.inc_value("bloomdupe/dropped_blocked")
         return found
 
-    def update(self, spider: Spider) -> Rules | None:
+    def update(self) -> Rules | None:
         """Obey the rules of the user, if they have changed; return those before."""
         try:
             text = self._read()
@@ -241,13 +240,12 @@ class RulesInForce:
                 logger.warning(
                     "%(error)s. Until then the crawl keeps the rules that it has",
                     {"error": error},
-                    extra={"spider": spider},
                 )
             return None
-        self.say(spider, before)
+        self.say(before)
         return before
 
-    def say(self, spider: Spider, before: Rules | None = None) -> None:
+    def say(self, before: Rules | None = None) -> None:
         """Log the rules that differ from those ``before``.
 
         Before a run, there are none.
@@ -258,14 +256,12 @@ class RulesInForce:
                 "`bloomdupe block` keeps requests out by %(rules)s; the stat"
                 " bloomdupe/dropped_blocked counts these requests",
                 {"rules": plural(len(self.now.blocked), "rule")},
-                extra={"spider": spider},
             )
         if self.now.paused != known.paused:
             slots = ", ".join(sorted(self.now.paused)) or "none"
             logger.info(
                 "Paused slots get no requests until `bloomdupe resume`: %(slots)s",
                 {"slots": slots},
-                extra={"spider": spider},
             )
 
 
