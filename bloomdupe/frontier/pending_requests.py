@@ -6,7 +6,6 @@ they are done.
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.frontier.slot_queue import BEFORE_ALL
@@ -34,26 +33,19 @@ class PendingRequest(NamedTuple):
     """Unix time before which it is not handed out, if it is delayed."""
 
 
-def pending_requests(store: Store, slot: str | None = None) -> Iterator[PendingRequest]:
-    """Yield the requests in the store, slot by slot, in the order of their turns.
-
-    The delayed requests come last, in the order of their times. With a
-    ``slot``, it yields only the requests of this slot. Memory does not grow with the
-    requests. While a crawl runs, a request that it adds or acknowledges meanwhile may
-    be missing or not. If none runs, requests that are missing are noticed.
-    """
-    yield from chain.from_iterable(_in_slots(store, slot))
-    yield from chain.from_iterable(_scheduled(store, slot))
-
-
-def portions(store: Store, slot: str | None = None) -> Iterator[list[PendingRequest]]:
+def pending_requests(
+    store: Store, slot: str | None = None
+) -> Iterator[list[PendingRequest]]:
     """Yield the requests in the store, a portion at a time, each as it is then.
 
-    The delayed requests come first: those that are due between two portions
-    join their slots, and so none of them is missed.
+    They come slot by slot, in the order of their turns. The delayed requests come last,
+    in the order of their times. With a ``slot``, it yields only the requests of this
+    slot. Memory does not grow with the requests. While a crawl runs, a request that it
+    adds or acknowledges meanwhile may be missing or not. If none runs, requests that
+    are missing are noticed.
     """
-    yield from _scheduled(store, slot)
     yield from _in_slots(store, slot)
+    yield from _scheduled(store, slot)
 
 
 def _in_slots(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:

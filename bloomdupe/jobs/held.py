@@ -11,7 +11,7 @@ from bloomdupe.crawl.added_requests import BLOCKED, TAKEN_IN, add_request
 from bloomdupe.crawl.state.failures import failures_in
 from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.frontier.frontier import NEWEST_FIRST, Frontier
-from bloomdupe.frontier.pending_requests import portions
+from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.requests.layout import Visit, changed, url_of
 from bloomdupe.store.format import FAILURES
@@ -206,7 +206,7 @@ class HeldJob:
                 for digest, one in failures_in(store)
                 if one.waiting
             }
-            for some in portions(store, selection.slot):
+            for some in pending_requests(store, selection.slot):
                 gone = [
                     one
                     for one in some
@@ -254,6 +254,6 @@ def pending_among(
     A store knows requests by slot and order, so this reads all of them.
     """
     for store in stores:
-        for one in chain.from_iterable(portions(store)):
+        for one in chain.from_iterable(pending_requests(store)):
             if (key := project.page_of(one.payload)) is not None:
                 yield key, one

@@ -193,9 +193,9 @@ class Job(ABC):
     def requests(self, selection: Selection) -> Iterator[ListedRequest]:
         """Yield the pending requests, slot by slot; memory does not grow."""
         with self.stores() as stores:
-            found: list[Iterator[PendingRequest | SentRequest]]
-            found = [pending_requests(store, selection.slot) for store in stores]
-            for one in chain(*found, self.sent(stores)):
+            found: Iterator[Iterable[PendingRequest | SentRequest]]
+            found = chain(*(pending_requests(one, selection.slot) for one in stores))
+            for one in chain.from_iterable(chain(found, [self.sent(stores)])):
                 if one.payload and selection.has(one.slot, url_of(one.payload)):
                     yield ListedRequest.of(one)
 

@@ -197,7 +197,7 @@ def written(engine: Engine) -> int:
     for send in engine.checkpoint.steps():
         send()
     assert engine.frontier.store is not None
-    return len([*pending_requests(engine.frontier.store)])
+    return sum(map(len, pending_requests(engine.frontier.store)))
 
 
 @pytest.mark.parametrize("name", ["MOST_OF_PAGE", "MOST_OF_ALL"])
