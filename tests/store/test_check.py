@@ -70,12 +70,20 @@ def test_a_branch_that_leads_to_a_wrong_page_is_found(data: Path) -> None:
     assert examine(data).problems == ["exact: keys lead to other records"]
 
 
-def test_a_table_with_flags_is_found(data: Path) -> None:
-    """LMDB would keep two values under a key."""
+@pytest.mark.parametrize(
+    ("place", "bit", "problem"),
+    [
+        (4, 4, "exact: its root is damaged"),  # LMDB would keep two values under a key
+        (-1, 1, "the table exact is missing"),
+    ],
+)
+def test_a_table_with_flags_or_another_name_is_found(
+    data: Path, place: int, bit: int, problem: str
+) -> None:
     content = bytearray(data.read_bytes())
-    content[root_of_exact(content) + 4] |= 4  # duplicate keys
+    content[root_of_exact(content) + place] |= bit
     data.write_bytes(content)
-    assert "exact: its root is damaged" in examine(data).problems
+    assert problem in examine(data).problems
 
 
 @pytest.mark.parametrize("flag", [1, 4])

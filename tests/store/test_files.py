@@ -17,7 +17,6 @@ from support.waiting import until_later
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreError, StoreFullError, StoreIOError
 from bloomdupe.store import files, platform
-from bloomdupe.store.files import check_file_system
 from bloomdupe.store.lmdb.checked_reading import examine
 from bloomdupe.store.lmdb.open_data import read_mark
 from bloomdupe.store.system_errors import reason_of
@@ -221,12 +220,15 @@ def test_network_file_systems_are_refused(
     mounted = line.format(number.format(f"{os.major(device)}:{os.minor(device)}"), kind)
     table = tmp_path / "mountinfo"
     table.write_text(line.format("0:0", "nfs") + mounted)
+    BloomFilter.open(tmp_path / "seen", 1000).close()
     monkeypatch.setattr(platform, "MOUNTS", table)
-    if not refused:
-        check_file_system(job)
-        return
-    with pytest.raises(StoreError, match=rf"{job} is .*\({kind}\).*local disk"):
-        check_file_system(job)
+    BloomFilter.open(tmp_path / "seen", readonly=True).close()
+    for place in (job, tmp_path / "seen"):
+        if not refused:
+            BloomFilter.open(place, 1000).close()
+            continue
+        with pytest.raises(StoreError, match=rf"{place} is .*\({kind}\).*local disk"):
+            BloomFilter.open(place, 1000)
 
 
 # A file that is written as a whole

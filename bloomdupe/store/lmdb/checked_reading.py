@@ -121,9 +121,8 @@ class _Reading:
         report.transaction = txn.id()
         with txn.cursor() as cursor:
             names = {bytes(name) for name in cursor.iternext(values=False)}
-        for table in names.symmetric_difference(TABLES):
-            words = "is missing" if table in TABLES else "is not of bloomdupe"
-            report.problem(f"the table {table.decode(errors='replace')} {words}")
+        for table in set(TABLES) - names:
+            report.problem(f"the table {table.decode()} is missing")
         report.counts = Counter(dict.fromkeys(map(bytes.decode, TABLES), 0))
         found = {}
         for table in (one for one in TABLES if one in names):
