@@ -10,14 +10,20 @@ import pytest
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError, StoreError
+from bloomdupe.filter.parameters import Parameters
 from bloomdupe.frontier import partition, slot_queue
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.frontier.held_frontier import HeldFrontier
+from bloomdupe.frontier.sent_request import PARTITIONS
 from bloomdupe.store.format import SLOTS, StoredSlot, slot_record
+from bloomdupe.store.redis.address import Address
+from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from support.redis_server import RedisServer
 
 NOON = 1_800_000_000.0
 
@@ -256,3 +262,35 @@ def test_cold_slots_keep_their_turns(
         frontier.push("b", -1, b"b") if len(found) == 1 else None
         frontier.checkpoint()
     assert "".join(found) == "abcabcabcb"
+
+
+# On Redis
+
+
+def test_a_worker_that_joins_gets_a_part_of_the_work(
+    logged_redis: RedisServer,
+) -> None:
+    """Only two of the partitions have any."""
+    address = Address.of(logged_redis.url("joined"))
+
+    def worker() -> HeldFrontier:
+        return HeldFrontier(
+            PartitionOwner.at(address, PARTITIONS),
+            60.0,
+            lambda store: BloomFilter.open(store, 1000),
+            parameters=Parameters.checked(1000),
+        )
+
+    one = worker()
+    assert one.join()
+    for slot in ("c", "f"):
+        one.push(slot, 0, b"x")
+    two = worker()
+    while len(two.partitions) < PARTITIONS // 2:
+        for each in (one, two):
+            each.checkpoint()
+            for call in each.sampling(lambda _: None):
+                call()
+    assert (one.pending, two.pending) == (1, 1)
+    one.close(failed=False)
+    two.close(failed=False)

@@ -234,9 +234,17 @@ def test_network_file_systems_are_refused(
 # A file that is written as a whole
 
 
-def test_the_rest_of_a_killed_writer_is_written_over(tmp_path: Path) -> None:
+def test_the_rest_of_a_killed_writer_is_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    opened = Path("/proc/self/fd")
+    monkeypatch.setattr(
+        files, "sync", lambda fd: synced.append((opened / str(fd)).readlink())
+    )
     (tmp_path / "file.new").write_bytes(b"much longer than the file")
     files.write_file(tmp_path / "file", [b"new"])
+    assert synced == [tmp_path / "file.new", tmp_path]
     assert (tmp_path / "file").read_bytes() == b"new"
     assert not (tmp_path / "file.new").exists()
 
