@@ -10,7 +10,7 @@ from operator import eq
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import StoreError
-from bloomdupe.filter.hashing import DIGEST_BYTES, FIELDS
+from bloomdupe.filter.hashing import FIELDS
 from bloomdupe.filter.layer import Layer, Write, backlog_limit
 from bloomdupe.filter.parameters import Parameters
 from bloomdupe.filter.sizing import Geometry, rate_and_loss
@@ -163,7 +163,7 @@ class Contents:
         for key, value in snapshot.records(JOURNAL):
             (sequence,) = JOURNAL_KEY.unpack(key)
             layer, swept, digests = unpacked(value)
-            if layer >= len(self.layers) or len(digests) % DIGEST_BYTES:
+            if layer >= len(self.layers):
                 raise snapshot.damaged(f"journal entry {sequence} has no layer")
             self.layers[layer].replay(digests)
             self._journal.append((sequence, swept))

@@ -19,6 +19,7 @@ from bloomdupe.store.format import (
     EXACT,
     FAILURES,
     HISTORY,
+    JOURNAL,
     QUEUE,
     TABLES,
     delayed_key,
@@ -134,8 +135,6 @@ def test_a_place_is_empty_until_a_store_is_made_there(backend: Backend) -> None:
 
 def test_a_directory_has_one_owner(tmp_path: Path) -> None:
     place = Directory(tmp_path / "store")
-    with pytest.raises(StoreError, match="there is no bloomdupe store"):
-        place.open()
     with closing(place.create(RECORDS)), pytest.raises(StoreError, match="in use"):
         place.open()
 
@@ -383,3 +382,16 @@ def test_exact_keys_of_a_filter_are_never_wrong(backend: Backend) -> None:
         assert (seen.add("a"), seen.add("b")) == (False, True)
     with BloomFilter.open(backend.place()) as seen:
         assert (seen.add("b"), seen.add("c")) == (False, True)
+
+
+@pytest.mark.parametrize("table", [BLOCKS, JOURNAL, EXACT])
+def test_a_filter_that_lacks_records_is_refused(backend: Backend, table: bytes) -> None:
+    with BloomFilter.open(backend.place(), 100, exact=True) as seen:
+        seen.add("a")
+        seen.fold()
+        seen.add("b")
+    store = backend.place().open()
+    store.commit(Part(cleared=[table]))
+    store.close()
+    with pytest.raises(StoreDamagedError, match=f"0 {table.decode()} records stand"):
+        BloomFilter.open(backend.place())

@@ -258,13 +258,11 @@ class Directory:
         return False
 
     def open(self, *, readonly: bool = False) -> LmdbStore:
-        """Open the store, after a check if it was not closed well.
+        """Open the store that is there, after a check if it was not closed well.
 
         ``readonly`` takes no lock, and reads the last commit even while another process
         writes.
         """
-        if not self.exists():
-            raise StoreError(f"{self.path}: there is no bloomdupe store")
         with explained(f"cannot open the store {self.path}", self.path):
             return LmdbStore(self.path, readonly=readonly)
 
