@@ -19,6 +19,7 @@ from bloomdupe.errors import (
     StoreError,
     StoreMismatchError,
 )
+from bloomdupe.filter.contents import MAX_EXACT_PENDING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -211,7 +212,7 @@ def test_bad_parameters_are_refused(
 
 
 def test_readers_see_checkpoints_only_and_write_nothing(tmp_path: Path) -> None:
-    with BloomFilter.open(tmp_path / "seen", 1000, exact=True) as seen:
+    with BloomFilter.open(tmp_path / "seen", 9000, exact=True) as seen:
         seen.add("a")
         seen.checkpoint()
         seen.add("b")
@@ -222,6 +223,8 @@ def test_readers_see_checkpoints_only_and_write_nothing(tmp_path: Path) -> None:
         )
         found = subprocess.check_output([sys.executable, "-c", look], text=True)
         assert found.split() == ["True", "False", "1"]
+        seen.update(map(str, range(MAX_EXACT_PENDING - 1)))
+        assert not seen.changed
     with BloomFilter.open(tmp_path / "seen", readonly=True) as reader:
         assert not reader.add("a")
         with pytest.raises(StoreError, match="read-only"):
