@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +14,7 @@ from bloomdupe.crawl.in_flight.request import InFlightRequest
 from bloomdupe.crawl.retries import without_time
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.slot_queue import NOWHERE, Entry
-from bloomdupe.inside_scrapy.processing import CURRENT
+from bloomdupe.inside_scrapy.processing import CURRENT, PAUSE
 from bloomdupe.requests.callbacks import name_of_method
 from bloomdupe.requests.values import pack
 
@@ -104,6 +105,8 @@ class Starting:
                 self._is_stale = False
                 self._counts.clear()
                 async for output in outputs:
+                    while self._session.engine.holds and not self._is_stale:
+                        await asyncio.sleep(PAUSE)
                     if self._is_stale:
                         break
                     if self._watches(output):

@@ -27,6 +27,9 @@ URL_MODULES = (
 )
 """Modules that handle each link of a page."""
 
+WRAPPERS = ("sync_inner", "async_inner", "asyncgen_inner")
+"""Names of the wrappers that warn of the argument ``spider``."""
+
 _new: Any = Request.__new__
 
 
@@ -89,10 +92,14 @@ def call_directly(crawler: Crawler) -> None:
     for manager in (downloading, engine.scraper.spidermw):
         for methods in getattr(manager, "methods", {}).values():
             for at, method in enumerate(methods):
-                inner = getattr(method, "__wrapped__", None)
-                wrapper = getattr(method, "__globals__", {})
-                if inner and wrapper.get("__name__") == "scrapy.utils.decorators":
-                    methods[at] = inner.__get__(method.__self__)
+                if _is_wrapped(method):
+                    methods[at] = method.__wrapped__.__get__(method.__self__)
+
+
+def _is_wrapped(method: Any) -> bool:
+    """Whether it has the wrapper that warns, and not such as ``@inthread``."""
+    place = getattr(method, "__globals__", {}).get("__name__")
+    return place == "scrapy.utils.decorators" and method.__code__.co_name in WRAPPERS
 
 
 class Stats(MemoryStatsCollector):

@@ -185,7 +185,7 @@ class FastFunctions:
     responses. The results are the same.
     A name that has been replaced by other code is left alone. Methods of Scrapy's own
     middlewares are called without their wrappers, and the garbage collector does not
-    look at what is there when a crawl begins.
+    look at what is there when the first crawl begins.
     ``EXTENSIONS = {"bloomdupe.links.fast_follow.FastFunctions": None}`` switches it
     off.
     """
@@ -200,7 +200,8 @@ class FastFunctions:
 
         def opened() -> None:
             call_directly(crawler)
-            gc.freeze()
+            if not gc.get_freeze_count():  # or garbage of other crawls would stay
+                gc.freeze()
 
         crawler.signals.connect(opened, signals.spider_opened, weak=False)
         return cls()

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import pytest
+from scrapy import Spider
 from scrapy.utils.python import global_object_name
 from spiders.attributes import (
     Hangs,
@@ -16,6 +17,7 @@ from spiders.attributes import (
     NewSite,
     Pages,
     Remembers,
+    Rows,
     be_patient,
     hold_for,
     write_at_the_end,
@@ -87,17 +89,18 @@ def test_what_callbacks_remember_is_stored_while_none_is_at_work(crawl: Crawl) -
     assert items == {f"{n}{part}": 1 for n in range(60) for part in "ab"}
 
 
+@pytest.mark.parametrize("spider", [Pages, Rows])
 @pytest.mark.parametrize(("longest", "all_there"), [(DEADLINE, True), (0.1, False)])
 def test_a_page_whose_pipeline_is_at_work_does_not_find_what_it_has_counted(
-    crawl: Crawl, longest: float, *, all_there: bool
+    crawl: Crawl, longest: float, spider: type[Spider], *, all_there: bool
 ) -> None:
-    """The second row is the control: no hold is long enough."""
+    """Nor does an item of ``start()``. The control: no hold is long enough."""
     crawl.site.pages, crawl.starts = {f"/{n}": "" for n in range(12)}, ("/0",)
     crawl.settings["BLOOMDUPE_CHECKPOINT_INTERVAL"] = 0.002
     hangs = {"ITEM_PIPELINES": {global_object_name(Hangs): 1}}
     hold = partial(hold_for, longest)
-    crawl.killed(Pages, at_request=12, before=hold, **hangs)
-    crawl.run(Pages)
+    crawl.killed(spider, at_request=12, before=hold, **hangs)
+    crawl.run(spider)
     found = Counter(item["item"] for item in crawl.items())
     assert (found == {str(n): 1 for n in range(12)}) == all_there
 

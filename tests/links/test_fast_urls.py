@@ -18,6 +18,7 @@ from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.core.spidermw import SpiderMiddlewareManager
 from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
 from scrapy.http import HtmlResponse, TextResponse
+from scrapy.utils.decorators import inthread
 from support.jobs import idle_crawler
 from url_lists import BASES, SEED, at_random, real, result, specified
 from w3lib import url as w3lib_url
@@ -131,11 +132,12 @@ def test_a_function_of_other_code_stays(
 
 
 class Mine(UserAgentMiddleware):
-    """A middleware with a wrapper that is not Scrapy's."""
+    """A middleware with wrappers that do more."""
 
     process_request: Any = wraps(UserAgentMiddleware.process_request)(
         lambda *_, **__: None
     )
+    process_response: Any = inthread(lambda *_, **named: named["response"])
 
 
 def test_middlewares_are_called_without_scrapys_wrappers() -> None:
@@ -154,7 +156,8 @@ def test_middlewares_are_called_without_scrapys_wrappers() -> None:
         some for manager in managers for some in manager.methods.values()
     )
     wrapped: list[Any] = [one for one in methods if hasattr(one, "__wrapped__")]
-    assert [type(one.__self__) for one in wrapped] == [Mine]
+    assert {type(one.__self__) for one in wrapped} == {Mine}
+    assert len(wrapped) == 2
     request = Request("http://a.example")
     for process in managers[0].methods["process_request"]:
         assert not inspect.iscoroutine(process(request=request))

@@ -84,6 +84,22 @@ class Pages(Spider):
             yield response.follow(f"/{number}", dont_filter=True)
 
 
+class Rows(Spider):
+    """Counts the items of its ``start()``, while its pipeline is at work."""
+
+    name = "rows"
+    begun = 0
+
+    async def start(self) -> Any:
+        while self.begun < 12:
+            yield {"item": str(self.begun)}
+            self.begun += 1
+            yield Request(self.start_urls[0], dont_filter=True)
+
+    def parse(self, response: Any) -> None:
+        """Do nothing."""
+
+
 class Menus(Spider):
     """Remembers its pages, which wait for requests in memory."""
 

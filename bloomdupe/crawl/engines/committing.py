@@ -66,7 +66,9 @@ class Committing:
     def _is_at_work(self) -> bool:
         """Whether a page has begun that is not done."""
         session = self._engine.session
-        return session.processing.busy or bool(session.registry.with_parts)
+        registry = session.registry
+        waiting = registry.with_parts or registry.start_items
+        return session.processing.busy or bool(waiting)
 
     def is_last_better(self, reason: str) -> bool:
         """Whether the last checkpoint is better than one at the end of the run.
@@ -179,7 +181,8 @@ class Quiet:
     of the callback's changes; after a kill the page would run again, and
     drop its items because ``self.seen`` knows them. So the checkpoint waits until each
     page that has begun is done: its callback, its pipelines, and the requests in memory
-    that it waits for. Callbacks that have not begun are held for a moment. If that is
+    that it waits for; and each item of ``start()``. Callbacks that have not begun, and
+    further outputs of ``start()``, are held for a moment. If that is
     in vain, the checkpoint waits on, and callbacks are held again later, for twice as
     long. In the end it comes anyway.
 
