@@ -7,6 +7,8 @@ in :mod:`bloomdupe.inside_scrapy.private_names`.
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -294,6 +296,30 @@ def fail_crawl(crawler: Crawler, reason: str) -> None:
         crawler, signals.engine_stopped if engine.running else signals.spider_closed
     )
     stop_crawl(crawler, reason)
+
+
+@contextmanager
+def on_signal(call: Callable[[], None]) -> Generator[None, None, None]:
+    """Call a function when the process is asked to stop, and then Scrapy's handler.
+
+    Scrapy's handlers need the event loop, which the code within may block.
+    """
+    before: dict[Any, Any] = {}
+
+    def handle(number: int, frame: Any) -> None:
+        call()
+        if callable(before[number]):
+            before[number](number, frame)
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) is handle:
+                signal.signal(number, handler)
 
 
 class Timer:

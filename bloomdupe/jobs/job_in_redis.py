@@ -84,7 +84,7 @@ class JobInRedis(Job):
                 return rules
 
     def life(self) -> Life:
-        """Sample the owners of the partitions, and when one has last committed."""
+        """Sample the owners of the partitions, and when one was last alive."""
         crawl, client = self._crawl, self._crawl.client
         partitions = crawl.partitions
         if not partitions:
@@ -99,9 +99,9 @@ class JobInRedis(Job):
             "memory_bytes": facts.get("used_memory", 0),
             "memory_limit": facts.get("maxmemory") or None,
         }
-        written = crawl.written_at()
+        written, alive = crawl.written_at()
         owner = plural(len(names), "worker") if names else None
-        return Life(owner, written if names else None, names, written, figures)
+        return Life(owner, alive if names else None, names, written, figures)
 
     def sent(self, _: Sequence[Store]) -> Iterator[SentRequest]:
         """Yield the requests in the inboxes of the partitions."""

@@ -29,6 +29,8 @@ RULES = "rules.json"
 
 LOCK_BYTES = 8192
 """Size of LMDB's lock file: a head, and 126 readers of 64 bytes."""
+MOST_JSON = 1 << 26
+"""Bytes of a JSON file that is read; a message of the inbox has some megabytes."""
 REMOVING = ".removing"
 """End of the name of a directory while it is deleted."""
 PATIENCE = 10.0
@@ -323,7 +325,12 @@ def read_json(place: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     with open(fd, encoding="utf-8") as file:
-        record = json.load(file)
+        if os.fstat(fd).st_size > MOST_JSON:
+            raise ValueError(f"it has more than {MOST_JSON:,} bytes")
+        try:
+            record = json.load(file)
+        except RecursionError as error:
+            raise ValueError("it is nested too deeply") from error
     if not isinstance(record, dict):
         raise ValueError("it is no JSON object")  # noqa: TRY004 - it is about the file's content
     return record

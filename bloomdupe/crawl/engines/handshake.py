@@ -19,6 +19,7 @@ from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, held_against
 from bloomdupe.frontier.held_frontier import CONTROL, HeldFrontier
 from bloomdupe.frontier.sent_request import PARTITIONS
+from bloomdupe.inside_scrapy.engine import on_signal
 from bloomdupe.printable import logger_of
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
@@ -100,7 +101,10 @@ def say_who(held: HeldFrontier) -> None:
 
 async def _get_partition(session: Session, held: HeldFrontier) -> None:
     since, reported, token = monotonic(), False, held.owner.token
-    while not held.join():
+    while True:
+        with on_signal(held.owner.client.stop_waiting):
+            if held.join():
+                break
         if not session.crawler.crawling:
             raise StoreError("the crawl was stopped before it had any partition")
         if not reported and monotonic() - since > SOON:

@@ -21,6 +21,7 @@ from bloomdupe.errors import UnserializableError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.held_frontier import CONTROL, HeldFrontier
 from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
+from bloomdupe.inside_scrapy.engine import on_signal
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.layout import url_of
 from bloomdupe.store.redis.redis_store import RedisStore
@@ -356,7 +357,8 @@ class WorkerEngine(CrawlEngine):
 
     def close(self, reason: str) -> None:
         """Close the engine: other workers may take its partitions at once."""
-        super().close(reason)
+        with on_signal(self.frontier.owner.client.stop_waiting):
+            super().close(reason)
         self._reads.close()
         self.frontier.close(failed=self.session.stopping.failure is not None)
 

@@ -10,7 +10,7 @@ from bloomdupe.errors import SettingError
 
 __all__ = ["Address"]
 
-NAME = re.compile(r"[^{}\x00-\x1f\x7f]+")
+NAME = re.compile(r"[^{}\x00-\x1f\x7f\ud800-\udfff]+")
 """A name is put between the braces of a hash tag."""
 
 EXAMPLE = "redis://host:6379/0#name"

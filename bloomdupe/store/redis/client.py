@@ -110,7 +110,7 @@ class Client:
         try:
             self._redis: Any = self._client_with(options)
             self.facts: dict[str, Any] = self.ask("INFO")
-        except ValueError as error:
+        except (ValueError, TypeError, AttributeError) as error:  # of an option
             if isinstance(error, StoreError):
                 raise
             raise SettingError(f"{address.shown}: {error}") from error

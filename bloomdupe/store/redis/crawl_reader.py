@@ -168,11 +168,17 @@ class CrawlOnRedis:
         """Return the number of commits of all workers."""
         return int(self.client.ask("HGET", self.keys.head, "ended") or 0)
 
-    def written_at(self) -> float:
-        """Return the Unix time of the last commit, by the clock of this machine."""
+    def written_at(self) -> tuple[float, float]:
+        """Return Unix times, by the clock of this machine.
+
+        That of the last commit, and that of the last commit or heartbeat.
+        """
         now, _ = self.client.ask("TIME")
-        at = int(self.client.ask("HGET", self.keys.head, "at") or now)
-        return time.time() - max(0, int(now) - at)
+        at, alive = self.client.ask("HMGET", self.keys.head, "at", "alive")
+        written = int(at or now)
+        ago = max(0, int(now) - written)
+        silent = max(0, int(now) - max(written, int(alive or 0)))
+        return time.time() - ago, time.time() - silent
 
     def sample(self, partitions: int) -> Sample:
         """Return the status of the crawl, all of it at one moment."""

@@ -28,11 +28,11 @@ MOST = 2_000
 """Arguments of one call in the script: Lua's stack holds 8,000."""
 LONGEST_BLOCK = 7
 """Leases for which a worker that commits nothing may have a heartbeat."""
-A_LEASE = 4
-"""Heartbeats in the time of a lease."""
+A_LEASE, MOST_PAUSE = 4, 5.0
+"""Heartbeats in the time of a lease, and most seconds between two of them."""
 
 NOTHING: Mapping[int, Any] = {}
-COMMIT, MAKE, TAKE = map(LuaScript, ("commit", "make", "take"))
+COMMIT, MAKE, TAKE, HEARTBEAT = map(LuaScript, ("commit", "make", "take", "heartbeat"))
 
 
 class PartitionOwner(CrawlOnRedis):
@@ -215,19 +215,21 @@ class PartitionOwner(CrawlOnRedis):
         too, and go round for ever. A worker that is blocked for :data:`LONGEST_BLOCK`
         leases is taken for hung.
         """
-        heartbeat = partial(self._heartbeat, lease / A_LEASE)
+        pause = min(lease / A_LEASE, MOST_PAUSE)
+        heartbeat = partial(self._heartbeat, pause, LONGEST_BLOCK * lease / pause)
         Thread(target=heartbeat, name="bloomdupe heart", daemon=True).start()
 
-    def _heartbeat(self, pause: float) -> None:
+    def _heartbeat(self, pause: float, most: float) -> None:
         # Only the time in which this thread runs counts: the process may be stopped.
         last, count = (self.token, self.step), 0
+        keys = self.keys.head, self.keys.heartbeats
         while not self._closed.wait(pause):
             now = self.token, self.step
             if now != last:
                 last, count = now, 0
-            elif count < LONGEST_BLOCK * A_LEASE:
+            elif count < most:
                 count += 1
-                self.client.send("HINCRBY", self.keys.heartbeats, self.token, 1)
+                self.client.send("EVAL", HEARTBEAT.text, 2, *keys, self.token)
 
     def give_back(self) -> None:
         """Give all partitions back at once, and close the connection.
