@@ -182,7 +182,12 @@ def report(options: Namespace) -> Answer:
     if target.is_dir():
         raise SettingError(f"--output {target}: it is a directory; name a file")
     try:
-        write_file(target, [page], mode=0o666)
+        if not os.path.lexists(target) or (
+            target.is_file() and not target.is_symlink()
+        ):
+            write_file(target, [page], mode=0o666)
+        else:  # a device, a pipe or a link, which must not be replaced
+            target.write_bytes(page)
     except OSError as error:
         raise BloomDupeError(f"--output {target}: {error.strerror}") from error
     return Answer([f"{options.output}: {len(page):,} bytes"], record)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from itemadapter import ItemAdapter
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
+from scrapy.extensions.feedexport import FeedExporter as ScrapysFeedExporter
+from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import (
     BloomDupeError,
@@ -70,6 +72,8 @@ class FeedExporter(FeedExporterAccess):
             self.feeds.clear()
         self.fail: Callable[[Exception], None] = lambda _: None
         """Stops the crawl, because a part of an item cannot be kept."""
+        self.scraped: Callable[[object, Any], None] | None = None
+        """Takes an item and its response, if the feeds are part of the checkpoint."""
         self._left: StoredFeeds | None = None
         self.taken: Sequence[Feed] = ()
         """The feeds that were taken from Scrapy."""
@@ -80,9 +84,17 @@ class FeedExporter(FeedExporterAccess):
         """Return the feed exporter of a crawl; it has no feeds if it is off."""
         exporter = crawler.get_extension(FeedExporter)
         if exporter is None:
+            other = crawler.get_extension(ScrapysFeedExporter)
             exporter = cls(crawler)
             exporter.feeds.clear()
             add_extension(crawler, exporter)
+            crawler.signals.connect(exporter.item_scraped, signals.item_scraped)
+            if other is not None:
+                logger.warning(
+                    "EXTENSIONS: %(name)s writes items at once, so after a kill some"
+                    " are lost or twice; only bloomdupe.FeedExporter is safe",
+                    {"name": global_object_name(type(other))},
+                )
         return exporter
 
     # Opening
@@ -159,6 +171,13 @@ class FeedExporter(FeedExporterAccess):
 
     # Items
 
+    def item_scraped(self, item: Any, spider: Spider, response: Any = None) -> None:
+        """Take an item when it is the turn of Scrapy's exporter; called by Scrapy."""
+        if self.scraped is None:
+            super().item_scraped(item, spider)
+        else:
+            self.scraped(item, response)
+
     def take(self, item: object) -> tuple[list[Line], list[Exception]]:
         """Return the lines of an item for the feeds, and errors of their filters, too.
 
@@ -193,7 +212,6 @@ class FeedExporter(FeedExporterAccess):
                 except ValueError as error:
                     failed.append((feed, error))
                     continue
-                feed.try_exporter(data)
                 waiting.append(feed.number)
             elif isinstance(feed, AppendedFeed):
                 try:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.feeds.feed_format import without_secret
-from bloomdupe.inside_scrapy.feed_exporter import started_exporter
-from bloomdupe.printable import logger_of
-from bloomdupe.requests.values import unpack
 
 if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot
-
-logger = logger_of(__name__)
 
 
 class Feed:
@@ -94,24 +88,6 @@ class WaitingFeed(Feed):
     def __init__(self, name: str, slot: FeedSlot, number: int) -> None:
         super().__init__(name, slot, number)
         self.record["begin"] = 0
-        self._tried = False
-
-    def try_exporter(self, item: bytes) -> None:
-        """Export the first item of the run, and say so at once if that fails."""
-        if self._tried:
-            return
-        self._tried = True
-        try:
-            exporter = started_exporter(self.slot, BytesIO())
-            exporter.export_item(unpack(item))
-            exporter.finish_exporting()
-        except Exception:  # of any exporter in the settings
-            logger.exception(
-                "The exporter of the feed %(uri)s fails for its first item. The"
-                " items are kept in the job, and exported when the crawl has finished:"
-                " mend the exporter",
-                {"uri": self.name},
-            )
 
 
 def waits(record: dict[str, Any]) -> bool:

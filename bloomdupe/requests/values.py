@@ -31,6 +31,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgpack  # type: ignore[import-untyped]
+from itemadapter import ItemAdapter
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import UnserializableError
@@ -269,6 +270,8 @@ class Writer:
         except Exception as error:  # of the value's own code
             if self._plain:
                 self._level = level
+                if ItemAdapter.is_item(value):  # of a class without a name
+                    return dict(ItemAdapter(value))
                 plain = (one for one in _PLAIN if isinstance(value, one))
                 with suppress(Exception):
                     return next(plain, str)(value)

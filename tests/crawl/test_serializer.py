@@ -12,6 +12,7 @@ import types
 import uuid
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
+from dataclasses import make_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -205,6 +206,13 @@ def test_times_come_back_with_zone_and_fold(value: Any) -> None:
     assert repr(restored) == repr(value)
     assert restored.utcoffset() == value.utcoffset()
     assert unpack(pack_item([value])) == [value]
+
+
+def test_an_item_of_a_class_without_a_name_is_kept_as_its_fields() -> None:
+    made = make_dataclass("Made", [("path", str), ("more", Any)])
+    item = made("a", made("b", [1]))
+    expected = {"path": "a", "more": {"path": "b", "more": [1]}}
+    assert unpack(pack_item(item)) == expected
 
 
 @pytest.mark.parametrize(

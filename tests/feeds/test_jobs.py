@@ -8,7 +8,15 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spiders.feeds import Articles, ByCategory, NotForJson, Wanders
+from scrapy.utils.python import global_object_name
+from spiders.feeds import (
+    Articles,
+    AtOnce,
+    ByCategory,
+    NotForJson,
+    Strips,
+    Wanders,
+)
 from support.repetition import repeated
 from support.shop import ITEMS, NEW, feeds, items_of, read
 from support.shop import PAGES as SHOP
@@ -180,7 +188,22 @@ def test_without_a_job_feeds_are_as_in_scrapy(crawl: Crawl) -> None:
         assert read(crawl.folder / name) == ITEMS
 
 
+def test_an_item_is_as_it_was_when_it_was_the_exporters_turn(crawl: Crawl) -> None:
+    crawl.run(Articles, FEEDS=ALL, EXTENSIONS={global_object_name(Strips): 500})
+    for name in ALL:
+        assert read(crawl.folder / name) == ITEMS
+
+
+THEIRS = "scrapy.extensions.feedexport.FeedExporter"
+
+
+def test_another_feed_exporter_is_named(crawl: Crawl) -> None:
+    mine = {THEIRS: None, global_object_name(AtOnce): 0}
+    run = crawl.run(Articles, FEEDS=ALL, EXTENSIONS=mine)
+    assert "AtOnce writes items at once" in run.log
+    assert read(crawl.folder / "items.jsonl") == ITEMS
+
+
 def test_a_feed_exporter_that_is_switched_off_stays_off(crawl: Crawl) -> None:
-    theirs = "scrapy.extensions.feedexport.FeedExporter"
-    crawl.run(Articles, FEEDS=ALL, EXTENSIONS={theirs: None})
+    crawl.run(Articles, FEEDS=ALL, EXTENSIONS={THEIRS: None})
     assert not any((crawl.folder / name).exists() for name in ALL)

@@ -56,6 +56,8 @@ def test_a_url_names_server_and_filter(url: str, shown: str, head: str) -> None:
         ("redis://:12#open-sesame@host/0#a", "In a password, / "),
         ("Redis://:open-sesame@host/0#a", "must specify one of the following schemes"),
         ("redis://:open-sesame@host?decode_responses=1#a", "blocks are bytes"),
+        ("redis://:open-sesame@127.0.0.1:1?foo=bar#a", "argument 'foo'"),
+        ("redis://:open-sesame@host#\udcff", "must end in the name"),
     ],
 )
 def test_a_url_that_cannot_be_used(url: str, message: str) -> None:

@@ -124,7 +124,11 @@ def test_a_worker_that_was_killed_is_overruled_and_goes_on_with_nothing_old(
 ) -> None:
     with logged_redis.client() as client:
         client.hincrby(worker.keys.head, "at", -int(SILENT_AFTER) - 5)
-    assert "no heartbeat" in verb("info", crawl).out
+        assert "no heartbeat" in verb("info", crawl).out
+        client.hset(worker.keys.head, "alive", client.time()[0])
+        assert "no heartbeat" not in verb("info", crawl).out
+        assert verb("drop", crawl, "--pattern", ".").code == 1
+        client.hdel(worker.keys.head, "alive")
     assert verb("drop", crawl, "--pattern", ".").out == "30 removed, 0 pending\n"
     with pytest.raises(NotOwnerError):
         commit(worker)

@@ -38,6 +38,18 @@ def job(tmp_path: Path) -> Path:
     return monitored_job(tmp_path)
 
 
+def test_a_link_or_a_device_is_not_replaced(
+    verb: Verb, job: Path, tmp_path: Path
+) -> None:
+    link = tmp_path / "link.html"
+    link.symlink_to("report.html")
+    for place in (link, Path("/dev/null")):
+        assert verb("report", job, "-o", place).code == 0
+    assert link.is_symlink()
+    assert Path("/dev/null").is_char_device()
+    assert "b.example" in (tmp_path / "report.html").read_text("utf-8")
+
+
 @pytest.fixture
 def page(job: Path, report: Callable[[Path], Page]) -> Page:
     return report(job)

@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from scrapy import Spider
+from scrapy import Spider, signals
 from scrapy.exporters import BaseItemExporter, CsvItemExporter
-from scrapy.extensions.feedexport import BlockingFeedStorage, S3FeedStorage
+from scrapy.extensions.feedexport import (
+    BlockingFeedStorage,
+    FeedExporter,
+    S3FeedStorage,
+)
 from support.counters import PerRun
 from support.stops import moment, stop_at
 
@@ -52,6 +56,23 @@ class Articles(Shop):
 
     def item(self, path: str, number: int) -> Any:
         return Article(path, number)
+
+
+class Strips:
+    """An extension that changes an item when it was exported."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Strips:
+        extension = cls()
+        crawler.signals.connect(extension.strip, signals.item_scraped)
+        return extension
+
+    def strip(self, item: Any) -> None:
+        item.number = None
+
+
+class AtOnce(FeedExporter):
+    """Scrapy's feed exporter under another name."""
 
 
 def wander() -> None:

@@ -139,7 +139,13 @@ def delete_mark(path: Path) -> None:
     (path / "clean.json").unlink()
 
 
-@pytest.mark.parametrize("change", [touch, replace, start_machine, delete_mark])
+def nest_mark(path: Path) -> None:
+    (path / "clean.json").write_text('{"a":' + "[" * 100_000)
+
+
+@pytest.mark.parametrize(
+    "change", [touch, replace, start_machine, delete_mark, nest_mark]
+)
 def test_a_file_that_may_have_changed_is_checked_once(
     path: Path, checks: list[Path], change: object
 ) -> None:

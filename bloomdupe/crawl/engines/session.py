@@ -99,7 +99,10 @@ class Session:
         connect = self.crawler.signals.connect
         connect(self._left_downloader, signals.request_left_downloader)
         connect(self._reached_downloader, signals.request_reached_downloader)
-        connect(self._scraped, signals.item_scraped)
+        if self.engine.feeds is None:
+            connect(self._scraped, signals.item_scraped)
+        else:  # later receivers may change the item
+            self.engine.feeds.scraped = self._scraped
         connect(self._dropped, signals.item_dropped)
         connect(self._item_failed, signals.item_error)
         connect(self.ending.idle, signals.spider_idle)
