@@ -23,7 +23,6 @@ from bloomdupe.store.format import (
     checksum,
     sum_of,
 )
-from bloomdupe.store.progress import reported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -225,9 +224,7 @@ class Layer:
         How many keys both have in common is unknown: their number is estimated
         from the bits, within what is possible.
         """
-        task = f"Joining layer {other.number} of a filter"
-        blocks = reported(other.all_blocks(), task, len(other.blocks), "blocks")
-        for number, theirs in enumerate(blocks):
+        for number, theirs in enumerate(other.all_blocks()):
             mine = self.block(number)
             mine |= theirs
         estimate = self.geometry.keys_for_fill(self.fill())

@@ -28,14 +28,13 @@ class DelayedQueue(SlotQueue):
     def __init__(self, slots: Slots, stored: int) -> None:
         super().__init__(0, "", stored)
         self.slots = slots
-        self.next_due = math.inf
-        """Unix time at which the next request is due; infinite without any."""
         self._find_next()
 
     def _find_next(self) -> None:
         if self.pending and not self.heap:
             self.take_in(self.reading()())
         self.next_due = math.inf
+        """Unix time at which the next request is due; infinite without any."""
         if self.heap:
             self.next_due = DELAYED_KEY.unpack(self.heap[0][0])[0] / 1e6
 

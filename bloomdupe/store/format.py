@@ -240,8 +240,7 @@ def sum_in(table: bytes, key: bytes, value: bytes) -> int | None:
 
 def describe(table: bytes, key: bytes) -> str:
     """Describe a record, for a message."""
-    shown = key.decode(errors="replace") if table in (META, BLOBS) else key.hex()
-    return f"record {shown!r} of {table.decode(errors='replace')}"
+    return f"record {key!r} of {table.decode()}"
 
 
 def meta_records(records: dict[str, dict[str, Any]]) -> dict[bytes, bytes]:
