@@ -308,7 +308,9 @@ class BloomFilter(Contents):
         another process writes. The ``cookies`` of a crawl are left out unless told;
         returns how many.
         """
-        store = self._durable()
+        store = self.store
+        if store is None:
+            raise StoreError("the filter is in memory only, or closed")
         self.checkpoint()
         without = () if cookies else (COOKIES,)
         return store.copy(Path(path), without=without)

@@ -9,7 +9,6 @@ from itertools import chain, starmap, takewhile, zip_longest
 from operator import eq
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.errors import StoreError
 from bloomdupe.filter.hashing import FIELDS
 from bloomdupe.filter.layer import Layer, Write, backlog_limit
 from bloomdupe.filter.parameters import Parameters
@@ -56,10 +55,6 @@ LMDB keeps the dirty pages of a transaction in memory."""
 
 MAX_SWEEP = 128
 """Blocks (8 kB each) that one checkpoint writes at most."""
-
-MIN_SWEEP = 8
-"""Blocks that are due before a checkpoint writes any: together they share the cost
-of the B-tree pages above them."""
 
 ROUND = 1 << 32
 """A round of the sweep in ``swept``; the block where it stands is the rest."""
@@ -286,11 +281,6 @@ class Contents:
             layer.pending.clear()
         self._point_at_newest()
 
-    def _durable(self) -> Store:
-        if self.store is None:
-            raise StoreError("the filter is in memory only, or closed")
-        return self.store
-
     @property
     def changed(self) -> bool:
         """Whether there is anything for the next checkpoint."""
@@ -308,7 +298,6 @@ class Contents:
         be written; earlier parts that are not done are given up. ``everything`` sweeps
         as many blocks as one transaction may hold.
         """
-        self._durable()
         record, journal, before = self._record, self._journal, self._record["swept"]
         end = record["journal_end"]
         news = [(layer, len(layer.pending)) for layer in self.layers if layer.pending]
@@ -361,16 +350,15 @@ class Contents:
         rounds, hand = divmod(self._record["swept"], ROUND)
         passed, ring = 0, self._ring
         writes: list[Write] = []
-        if due >= min(MIN_SWEEP, ring):
-            while passed < min(due, ring) and len(writes) < MAX_SWEEP:
-                layer, number = self._place(hand)
-                write = layer.write(number)
-                if write is not None:
-                    writes.append(write)
-                passed += 1
-                hand += 1
-                if hand == ring:
-                    rounds, hand = rounds + 1, 0
+        while passed < min(due, ring) and len(writes) < MAX_SWEEP:
+            layer, number = self._place(hand)
+            write = layer.write(number)
+            if write is not None:
+                writes.append(write)
+            passed += 1
+            hand += 1
+            if hand == ring:
+                rounds, hand = rounds + 1, 0
         return passed, rounds * ROUND + hand, writes
 
     def _place(self, hand: int) -> tuple[Layer, int]:

@@ -260,7 +260,7 @@ class Frontier:
             delayed = one.not_before is not None
             queue = partition.delayed if delayed else partition.slots.make(one.slot)
             queue.pending -= 1
-            queue.out = {*(queue.out or ()), one.key}
+            queue.out.add(one.key)
             queue.relieve()
             entry = Entry(queue, one.key, None, stored=True)
             partition.remove(entry, entry)

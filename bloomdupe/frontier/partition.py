@@ -151,7 +151,7 @@ class Partition:
         if entry in self._fresh:
             del self._fresh[entry]
             queue.stored -= 1
-        queue.forget(entry.rank)
+        queue.out.discard(entry.rank)
         self._shed(queue)
 
     def _shed(self, queue: SlotQueue) -> None:
@@ -228,7 +228,7 @@ class Partition:
         """
         self._writing = {}
         for entry in self._removing:
-            entry.queue.forget(entry.rank)
+            entry.queue.out.discard(entry.rank)
         self._removing = {}
         for queue in queues:
             queue.written()

@@ -120,7 +120,7 @@ class SlotQueue:
     """Whether its next requests are being read on another thread."""
     beyond: list[tuple[bytes, Entry]] = field(default_factory=list)
     bound: bytes = AFTER_ALL
-    out: set[bytes] | None = None
+    out: set[bytes] = field(default_factory=set)
     """Ranks of in-flight and acknowledged requests that are still in the store, or may
     be there after the current or the next checkpoint."""
     batch: int = MIN_BATCH
@@ -154,17 +154,8 @@ class SlotQueue:
         _, entry = heappop(self.heap)
         self.slots.partition.loaded -= entry.size
         self.pending -= 1
-        if self.out is None:
-            self.out = set()
         self.out.add(entry.rank)
         return entry
-
-    def forget(self, rank: bytes) -> None:
-        """Forget a request that was out and is not in the store any more."""
-        if self.out is not None:
-            self.out.discard(rank)
-            if not self.out:
-                self.out = None
 
     def reading(self) -> Callable[[], Read]:
         """Return a function that reads the next requests, maybe on another thread."""
@@ -175,7 +166,7 @@ class SlotQueue:
 
         A commit in progress may have written those of ``beyond`` by now.
         """
-        return (self.out or set()).union(rank for rank, _ in self.beyond)
+        return self.out.union(rank for rank, _ in self.beyond)
 
     def take_in(self, read: Read) -> None:
         """Take in the requests that :meth:`reading` has read.

@@ -46,10 +46,9 @@ class Inbox:
         place = self._place(name)
         with explained(f"cannot write {place}", self._store):
             identify(self._store)
-            if not self._folder.is_dir():
-                self._folder.mkdir(mode=0o700, exist_ok=True)
-                give(self._folder)
-                sync_directory(self._store)
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            give(self._folder)
+            sync_directory(self._store)
             write_json(place, entry)
         return name
 

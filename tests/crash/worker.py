@@ -22,7 +22,7 @@ from world import Report, World, judge
 
 from bloomdupe.crawl.in_flight import outcomes
 from bloomdupe.errors import BloomDupeError
-from bloomdupe.filter import contents, layer
+from bloomdupe.filter import layer
 from bloomdupe.frontier import partition, slot_queue
 
 PIPE = 4096
@@ -33,7 +33,6 @@ end without a reader."""
 def small_limits() -> None:
     """Let every limit be crossed within a tenth of a second."""
     layer.MIN_BACKLOG = 500
-    contents.MIN_SWEEP = 1
     slot_queue.MIN_BATCH = 2
     slot_queue.MAX_BATCH = 8
     partition.MAX_LOADED = 50_000

@@ -165,7 +165,6 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contents, "MAX_PENDING", MOST_PENDING)
     monkeypatch.setattr(layer, "MIN_BACKLOG", 10)
     monkeypatch.setattr(layer, "MAX_BACKLOG", 20)
-    monkeypatch.setattr(contents, "MIN_SWEEP", 1)
     monkeypatch.setattr(contents, "MAX_SWEEP", 2)
     monkeypatch.setattr(environment, "MAP_BYTES", 1 << 16)
 

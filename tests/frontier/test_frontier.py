@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bloomdupe import BloomFilter
-from bloomdupe.errors import StoreDamagedError, StoreError
+from bloomdupe.errors import StoreDamagedError
 from bloomdupe.filter.parameters import Parameters
 from bloomdupe.frontier import partition, slot_queue
 from bloomdupe.frontier.frontier import Frontier
@@ -218,11 +218,6 @@ def test_a_slot_of_a_checkpoint_that_was_given_up_is_forgotten(
     drain(frontier)
     frontier.checkpoint()
     assert not frontier.slot_count
-
-
-def test_in_memory_nothing_can_be_prepared() -> None:
-    with pytest.raises(StoreError, match="in memory only"):
-        Frontier(BloomFilter(1000)).partitions[0].prepare()
 
 
 def test_a_slot_whose_turn_has_not_come_costs_200_bytes(

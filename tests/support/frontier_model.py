@@ -346,7 +346,6 @@ LIMITS = (
     (contents, "MAX_PENDING", 10),
     (layer, "MIN_BACKLOG", 10),
     (layer, "MAX_BACKLOG", 20),
-    (contents, "MIN_SWEEP", 1),
     (contents, "MAX_SWEEP", 2),
     (partition, "MAX_FRESH", 10_000),
     (partition, "MAX_LOADED", 2_900),
