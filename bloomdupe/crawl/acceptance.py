@@ -19,7 +19,7 @@ from bloomdupe.crawl.retries import (
 )
 from bloomdupe.crawl.starting import StartItem
 from bloomdupe.crawl.state.cookies import without_cookie_header
-from bloomdupe.errors import StoreError, UnserializableError
+from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.links.link_filter import Duplicate
 from bloomdupe.printable import logger_of
@@ -166,20 +166,13 @@ class Acceptance:
 
     def would_drop(self, request: Request) -> Duplicate:
         """Whether a request would be dropped as a duplicate; for the link filter."""
-        if self._ours is None:
+        engine, key = self._engine, self._key_of(request)
+        if not engine.knows(key[0], exact=key[1], of=request):
             return Duplicate.NO
-        engine = self._engine
-        key, exact = self._ours.key_of(request)
-        try:
-            if not engine.knows(key, exact=exact, of=request):
-                return Duplicate.NO
-            if not engine.starting.is_page((key, exact), request):
-                return Duplicate.ALL
-            if not engine.starting.second_use(request, (key, exact), form=False):
-                return Duplicate.THIS
-        except StoreError:
-            pass  # it will fail again when the request is scheduled
-        return Duplicate.NO
+        if not engine.starting.is_page(key, request):
+            return Duplicate.ALL
+        passes = engine.starting.second_use(request, key, form=False)
+        return Duplicate.NO if passes else Duplicate.THIS
 
     def _delayed(
         self,

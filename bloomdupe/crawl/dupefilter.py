@@ -101,13 +101,8 @@ class BloomDupeFilter(BaseDupeFilter):
 
     def _would_drop(self, request: Request) -> Duplicate:
         """Whether Scrapy's scheduler would drop a request; for the link filter."""
-        if self._filter is None:
-            return Duplicate.NO
         key, exact = self.key_of(request)
-        try:
-            seen = self._filter.contains(key, exact=exact)
-        except StoreError:
-            return Duplicate.NO  # it will fail again when the request is scheduled
+        seen = self._filter is not None and self._filter.contains(key, exact=exact)
         return Duplicate.ALL if seen else Duplicate.NO
 
     def key_of(self, request: Request) -> tuple[bytes, bool]:

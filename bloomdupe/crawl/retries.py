@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from scrapy import Request
 from scrapy.http import Response
 
-from bloomdupe.errors import StoreError, UnserializableError, shown
+from bloomdupe.errors import UnserializableError, shown
 from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.layout import Visit
@@ -228,10 +228,7 @@ class Revisits:
         payload = visit.origin or in_flight.entry.payload
         if not payload:  # it could not be stored, as the log says
             return
-        try:
-            self._schedule(self._next_visit(payload, visit, visited + rule))
-        except StoreError as error:
-            self._session.stopping.fail(error)
+        self._schedule(self._next_visit(payload, visit, visited + rule))
 
     def _next_visit(self, payload: bytes, visit: Visit, due: float) -> SentRequest:
         """Return the request for the next visit.

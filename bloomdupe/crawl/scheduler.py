@@ -22,7 +22,7 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.engine import Timer, opening
 from bloomdupe.inside_scrapy.private_names import check_names
 from bloomdupe.inside_scrapy.processing import CURRENT
-from bloomdupe.links.link_filter import Duplicate, attach_link_filter
+from bloomdupe.links.link_filter import attach_link_filter
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.layout import url_of
 
@@ -127,7 +127,7 @@ class FrontierScheduler(BaseScheduler):
         self._session = session
         if type(self.df) is BloomDupeFilter:
             session.link_filter = attach_link_filter(
-                self._crawler, self._would_drop, self.df.report
+                self._crawler, self._acceptance.would_drop, self.df.report
             )
 
     def _open_here(self, session: Session) -> Deferred[None] | None:
@@ -229,12 +229,6 @@ class FrontierScheduler(BaseScheduler):
                 "parent": "start()" if parent is None else parent.shown,
             },
         )
-
-    def _would_drop(self, request: Request) -> Duplicate:
-        """Whether a request would be dropped as a duplicate; for the link filter."""
-        if self._session is None:
-            return Duplicate.NO
-        return self._acceptance.would_drop(request)
 
     def next_request(self) -> Request | None:
         """Return the next request, or None if no slot is ready for one."""

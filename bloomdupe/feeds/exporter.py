@@ -11,7 +11,6 @@ from scrapy.extensions.feedexport import FeedExporter as ScrapysFeedExporter
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import (
-    BloomDupeError,
     FeedError,
     StoreError,
     UnserializableError,
@@ -216,7 +215,7 @@ class FeedExporter(FeedExporterAccess):
             elif isinstance(feed, AppendedFeed):
                 try:
                     lines.append((feed.number, feed.encoder.encode(item)))
-                except (BloomDupeError, MemoryError):
+                except MemoryError:  # the crawl stops
                     raise
                 except Exception as error:  # noqa: BLE001 - of any exporter
                     failed.append((feed, error))

@@ -35,6 +35,7 @@ from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.utils.python import global_object_name
 from w3lib.url import safe_url_string
 
+from bloomdupe.errors import StoreError
 from bloomdupe.inside_scrapy.engine import listeners, spider_middlewares
 from bloomdupe.links.fingerprint import is_known_early, is_plain
 from bloomdupe.printable import logger_of
@@ -178,9 +179,11 @@ class LinkFilter:
             and (not meta or SPECIAL.isdisjoint(meta))
         )
         if not (plain and url in self._known):
-            drop = (
-                Duplicate.NO if self._would_drop is None else self._would_drop(request)
-            )
+            assert self._would_drop is not None  # noqa: S101 - or it is off
+            try:
+                drop = self._would_drop(request)
+            except StoreError:  # it will fail again when the request is scheduled
+                return False
             if drop is Duplicate.NO:
                 return False
             if "depth_reset" in meta or not self._arrives(request):

@@ -86,6 +86,20 @@ def counted() -> Callable[..., Any]:
     return callback
 
 
+def counted_within() -> Callable[..., Any]:
+    number = 0
+
+    def callback(_: object) -> int:
+        def count() -> None:
+            nonlocal number
+            number += 1
+
+        count()
+        return number
+
+    return callback
+
+
 def unset() -> Callable[..., Any]:
     def callback(_: object) -> object:
         return later
@@ -109,7 +123,7 @@ def deep() -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("make", [counted, unset, with_attribute, deep])
+@pytest.mark.parametrize("make", [counted, counted_within, unset, with_attribute, deep])
 def test_functions_that_share_variables_count_with_their_page(
     make: Callable[[], Callable[..., Any]],
 ) -> None:

@@ -242,8 +242,11 @@ def test_requests_of_a_callback_that_runs_for_long_are_saved_early(
 def test_a_request_of_no_page_outlives_a_refused_commit_and_is_there_once(
     engine: Engine,
 ) -> None:
+    """So does an item of no page."""
     asked(engine, None)
+    engine.session.take_item(None, [(0, b"item")])
     engine.read_again()
+    assert [*engine.outcomes.lines()] == [(0, b"item")]
     assert written(engine) == 1
     engine.read_again()
     assert written(engine) == 1

@@ -14,6 +14,7 @@ from spiders.feeds import (
     AtOnce,
     ByCategory,
     NotForJson,
+    OtherFields,
     Strips,
     Wanders,
 )
@@ -85,14 +86,18 @@ def test_a_finished_job_makes_none_of_its_files_anew(crawl: Crawl) -> None:
 
 
 def test_new_work_of_a_finished_job_is_added(crawl: Crawl) -> None:
-    """Also if a run between has no items."""
+    """Also if a run between has no items, or is stopped; columns stay as they were."""
     crawl.settings["FEEDS"] = ALL
     jsonl, json_, csv = (crawl.folder / name for name in ALL)
     crawl.run(Articles)
     with csv.open("a") as file:
         file.write("mine,1\n")
-    for starts in (("/", "/gone"), ("/", "/gone", "/new")):
-        crawl.run(Articles, starts=starts)
+    crawl.run(Articles, starts=("/", "/gone"))
+    more = tuple(f"/gone{n}" for n in range(20))
+    starts = ("/", "/gone", *more[:10], "/new", *more[10:])
+    crawl.run(OtherFields, starts=starts, CLOSESPIDER_ITEMCOUNT=1)
+    assert read(json_) == ITEMS
+    crawl.run(Articles, starts=starts)
     assert read(jsonl) == read(json_) == NEW
     assert read(csv) == sorted([("mine", 1), *NEW])
 
@@ -174,6 +179,7 @@ def test_an_item_that_fails_in_one_exporter_reaches_the_other_feeds(
     crawl: Crawl,
 ) -> None:
     bad = feeds(["jsonl", "json"], item_export_kwargs={"default": "nothing"})
+    bad["odd.csv"] = {"format": "csv", "item_filter": "builtins.dict"}
     run = crawl.run(NotForJson, FEEDS=bad | feeds(["csv", "marshal"]), status=1)
     assert "not callable" in run.log
     assert "Error storing the feed (63 items) in: items.json" in run.log

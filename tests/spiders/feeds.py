@@ -126,6 +126,13 @@ class NotForJson(Shop):
         return {"path": path, "number": number, "x": {1}}
 
 
+class OtherFields(Articles):
+    """Its items have another field, before the others."""
+
+    def item(self, path: str, number: int) -> Any:
+        return {"more": "x", "path": path, "number": number}
+
+
 class Unstorable(Shop):
     name = "unstorable"
 

@@ -354,10 +354,7 @@ class CrawlEngine:
         """Mark requests that lived in memory, and are acknowledged now, as seen."""
         for key, exact in keys:
             slot, of_start = self._unmarked.pop(key, (None, True))
-            try:
-                self._mark(key, exact, slot, of_start=of_start)
-            except OSError as error:
-                self.session.stopping.fail(error)
+            self._mark(key, exact, slot, of_start=of_start)
 
     def schedule_visit(self, visit: SentRequest) -> None:
         """Schedule a page for its next visit, if it is not revisited already."""
@@ -413,11 +410,14 @@ class CrawlEngine:
         if type(root) is not StartItem:
             self.frontier.ack(root.entry)
         outcome = root.outcome
-        for call in outcome.then:
-            call()
+        try:
+            for call in outcome.then:
+                call()
+            if root.is_revisited:
+                self.revisits.acked(root)
+        except OSError as error:  # of a look-up, or a mark
+            self.session.stopping.fail(error)
         outcome.then.clear()
-        if root.is_revisited:
-            self.revisits.acked(root)
         self.outcomes.ack(outcome)
 
     def save(self, root: InFlightRequest) -> None:

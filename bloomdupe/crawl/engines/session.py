@@ -17,7 +17,7 @@ from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.crawl.retries import GrowingWait
 from bloomdupe.crawl.starting import StartItem
 from bloomdupe.crawl.state.slot_rules import SlotRules
-from bloomdupe.errors import BloomDupeError, FeedError
+from bloomdupe.errors import FeedError
 from bloomdupe.inside_scrapy.engine import EngineAccess
 from bloomdupe.inside_scrapy.processing import CURRENT, Processing
 from bloomdupe.links.fingerprint import fingerprint_function
@@ -177,10 +177,7 @@ class Session:
         lines: list[Line] = []
         errors: list[Exception] = []
         if self.engine.feeds is not None:
-            try:
-                lines, errors = self.engine.feeds.take(item)
-            except (BloomDupeError, MemoryError) as error:
-                self.stopping.fail(error)  # the item must not be lost
+            lines, errors = self.engine.feeds.take(item)
         self.take_item(response, lines)
         if errors:
             raise errors[-1]
