@@ -58,9 +58,6 @@ class CompleteFilesStore(FSFilesStore):  # type: ignore[misc]  # it is looked up
         place = Path(self.basedir, *os.fspath(path).split("/"))
         try:
             self._write(place, buf)
-        except MemoryError as error:
-            self._fail(error)
-            raise
         except OSError as error:
             if error.errno in OF_THE_DISK:  # and not in this file's name
                 what = f"cannot write {place}, a file of a media pipeline"

@@ -177,11 +177,11 @@ class Failures(Participant):
 
         It may repeat a failed one.
         """
-        ledger = self._of(slot) if self._limit else None
-        if ledger is not None and request.url in ledger.urls:
-            digest = self._key_of(request, payload)
-            if digest in ledger.known:
-                ledger.put(digest, ledger.read(digest)._replace(waiting=False))
+        if not self._limit:
+            return
+        ledger, digest = self._of(slot), self._key_of(request, payload)
+        if digest in ledger.known:
+            ledger.put(digest, ledger.read(digest)._replace(waiting=False))
 
     def _failed(
         self, ledger: _Ledger, in_flight: InFlightRequest, reason: FailureReason
