@@ -29,6 +29,7 @@ def test_if_a_listener_fails_nothing_is_committed_and_the_crawl_stops(
     assert first.status == 1
     assert first.finish_reason != "finished"
     assert "spiders.checkpoint.Failing.checkpoint" in first.log
+    assert "Traceback" in first.log
     assert "the database is gone" in first.log
     assert set(crawl.run(Count).requested) == {"/", "/a", "/b"}
     assert sorted(item["path"] for item in crawl.items()) == ["", "a", "b"]
