@@ -51,8 +51,6 @@ def failed(what: str, path: Path, error: Exception, then: str = "") -> StoreErro
         kind, remedy = StoreIOError, "look at the system's log (dmesg) and at the disk"
     elif code in (errno.EACCES, errno.EPERM):
         remedy = "look at its owner and its permissions"
-    elif code == errno.ELOOP:
-        remedy = "a symbolic link is not followed there; move it away"
     if kind is not StoreError:
         with suppress(OSError):
             reason += f" ({free_bytes(path):,} bytes free)"

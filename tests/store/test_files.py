@@ -19,7 +19,7 @@ from bloomdupe.errors import StoreError, StoreFullError, StoreIOError
 from bloomdupe.store import files, platform
 from bloomdupe.store.lmdb.checked_reading import examine
 from bloomdupe.store.lmdb.open_data import read_mark
-from bloomdupe.store.system_errors import reason_of
+from bloomdupe.store.system_errors import failed, reason_of
 
 
 @pytest.fixture
@@ -269,7 +269,11 @@ def test_the_rest_of_a_killed_writer_is_written_over(
         (OSError(errno.EACCES, "x"), "frontier_error"),
     ],
 )
-def test_a_crawl_has_the_reason_of_its_failure(cause: Exception, reason: str) -> None:
+def test_a_crawl_has_the_reason_of_its_failure(
+    tmp_path: Path, cause: Exception, reason: str
+) -> None:
     error = StoreError("the last checkpoint stands")
     error.__cause__ = cause
     assert reason_of(cause) == reason_of(error) == reason
+    if type(cause) is OSError:
+        assert reason_of(failed("it", tmp_path, cause)) == reason
