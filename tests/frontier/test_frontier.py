@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import tracemalloc
 from pathlib import Path
+from threading import enumerate as enumerate_threads
 from typing import TYPE_CHECKING
 
 import pytest
+from support.owners_model import PARTITIONS, Worker, World
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError
-from bloomdupe.filter.parameters import Parameters
 from bloomdupe.frontier import partition, slot_queue
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.frontier.held_frontier import HeldFrontier
-from bloomdupe.frontier.sent_request import PARTITIONS
 from bloomdupe.store.format import SLOTS, StoredSlot, slot_record
-from bloomdupe.store.redis.address import Address
-from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
@@ -262,25 +259,15 @@ def test_cold_slots_keep_their_turns(
 # On Redis
 
 
-def test_a_worker_that_joins_gets_a_part_of_the_work(
-    logged_redis: RedisServer,
-) -> None:
-    """Only two of the partitions have any."""
-    address = Address.of(logged_redis.url("joined"))
-
-    def worker() -> HeldFrontier:
-        return HeldFrontier(
-            PartitionOwner.at(address, PARTITIONS),
-            60.0,
-            lambda store: BloomFilter.open(store, 1000),
-            parameters=Parameters.checked(1000),
-        )
-
-    one = worker()
+def test_a_worker_that_joins_gets_a_part_of_the_work(logged_redis: RedisServer) -> None:
+    """Only the last two partitions have any."""
+    world = World(logged_redis, 0)
+    one = Worker(world).frontier
     assert one.join()
-    for slot in ("c", "f"):
+    for slot in "cf":
         one.push(slot, 0, b"x")
-    two = worker()
+    two = Worker(world).frontier
+    one.owner.live(lease=60)
     while len(two.partitions) < PARTITIONS // 2:
         for each in (one, two):
             each.checkpoint()
@@ -289,3 +276,8 @@ def test_a_worker_that_joins_gets_a_part_of_the_work(
     assert (one.pending, two.pending) == (1, 1)
     one.close(failed=False)
     two.close(failed=False)
+    assert not world.judge.hlen(f"bd:{{{world.name}}}:owners")
+    for thread in enumerate_threads():
+        if "heart" in thread.name:
+            thread.join(9)
+            assert not thread.is_alive()

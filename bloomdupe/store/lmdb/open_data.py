@@ -114,7 +114,6 @@ class OpenData:
         self._path = path
         self._found = files.identify(path)
         self._file: Descriptor | None = None
-        self._store = ""
 
     def begin_marking(self, header: dict[str, Any], transaction: int) -> None:
         """Mark the file of a store as sound, now and after each transaction."""
