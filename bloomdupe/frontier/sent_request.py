@@ -57,6 +57,17 @@ class SentRequest(NamedTuple):
             fields = msgpack.unpackb(entry, unicode_errors="surrogatepass")
             found = cls(*fields)
             keys = [(bytes(key), bool(exact)) for key, exact in found.keys]
+            for field, kind in _KINDS.items():
+                if not isinstance(getattr(found, field), kind):
+                    raise TypeError(f"{field} has another type")
         except Exception as error:
             raise ValueError(f"it is no request: {error!r}") from error
         return found._replace(keys=keys)
+
+
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "slot": str,
+    "priority": int,
+    "payload": bytes,
+    "not_before": (int, float, type(None)),
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -109,7 +109,9 @@ class JobInRedis(Job):
         for number in range(crawl.partitions):
             at, key = 0, crawl.keys.inbox(number)
             while some := crawl.client.ask("LRANGE", key, at, at + AT_ONCE - 1):
-                yield from map(SentRequest.read, some)
+                for entry in some:
+                    with suppress(ValueError):  # its owner says so
+                        yield SentRequest.read(entry)
                 at += AT_ONCE
 
     def hold(self, project: Project | None, *, begin: bool = False) -> HeldJob:

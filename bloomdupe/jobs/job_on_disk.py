@@ -163,9 +163,15 @@ class JobOnDisk(Job):
         Inbox(self.directory).post(message_of(requests))
 
     def remove(self, confirm: Callable[[Removed], None]) -> Removed:
-        """Lock the job and remove its store."""
-        self.begun()
+        """Lock the job and remove its store, or what is left of it."""
         store = self.path
+        left = files.removed_name(store)
+        if left.is_dir() and not store.exists():  # an interrupted call left it
+            removed = Removed([str(left)], "the rest of a store")
+            confirm(removed)
+            files.delete_unfinished(left)
+            return removed
+        self.begun()
         if store.is_symlink():
             raise StoreError(f"{store} is a link: name {store.resolve()}")
         # Before the lock: the data of a store that has an owner are not checked.

@@ -62,15 +62,15 @@ def import_into(
     leaves them out. Raises :class:`StoreError` before anything is made if the source
     has some and neither is set.
     """
+    building = path.with_name(path.name + ".importing")
+    if building.is_dir() and files.owner_of(building / path.name):
+        raise StoreError(f"{building}: another import is making this job")
+    files.delete_unfinished(building)
     if path.exists():
         raise StoreError(f"{path} is there already: import into a JOBDIR without a job")
     has_pending = not only_seen and source.has_pending()
     if has_pending and not trusted:
         raise StoreError(f"{source.shown} {UNTRUSTED}")
-    building = path.with_name(path.name + ".importing")
-    if building.is_dir() and files.owner_of(building / path.name):
-        raise StoreError(f"{building}: another import is making this job")
-    files.delete_unfinished(building)
     counts = Counts()
     try:
         files.make_directory(building, 0o700)

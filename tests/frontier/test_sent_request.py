@@ -20,7 +20,10 @@ def test_it_is_read_as_it_was_packed(sent: SentRequest) -> None:
     assert read == sent._replace(keys=list(sent.keys))
 
 
-@pytest.mark.parametrize("entry", [b"", b"\xc1", b"\x90", b"\x01"])
+WRONG = SentRequest(5, "x", 7, not_before="n").packed  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("entry", [b"", b"\xc1", b"\x90", b"\x01", WRONG])
 def test_anything_else_is_refused(entry: bytes) -> None:
     with pytest.raises(ValueError, match="no request"):
         SentRequest.read(entry)

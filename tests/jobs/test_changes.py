@@ -268,6 +268,15 @@ def test_a_link_to_a_store_is_not_reset(verb: Verb, job: Path) -> None:
     assert verb("reset", (linked / "bloomdupe").resolve(), "--yes").code == 0
 
 
+def test_a_reset_that_was_killed_is_ended(verb: Verb, job: Path) -> None:
+    (job / "bloomdupe").rename(job / "bloomdupe.removing")
+    assert verb("reset", job).code == 2
+    answer = verb("reset", job, "--yes")
+    assert answer.out == f"removed: {job}/bloomdupe.removing: the rest of a store\n"
+    assert not [*job.glob("bloomdupe*")]
+    assert verb("reset", job, "--yes").code == 1
+
+
 def test_a_damaged_job_can_be_reset_too(verb: Verb, job: Path) -> None:
     data = job / "bloomdupe/data.mdb"
     data.write_bytes(data.read_bytes()[:5000])

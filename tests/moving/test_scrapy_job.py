@@ -351,7 +351,9 @@ def test_killed_in_the_middle_and_run_again(verb: Verb, tmp_path: Path) -> None:
     assert verb("import", job, *IMPORT).code == 0
     assert len(urls(verb, job)) == len(same)
     assert not (job / "bloomdupe.importing").exists()
+    (job / "bloomdupe.importing").mkdir()  # killed at the very end
     answer = verb("import", job, *IMPORT)
+    assert not (job / "bloomdupe.importing").exists()
     assert answer.code == 1
     assert "is there already: import into a JOBDIR without a job" in answer.err
     assert len(urls(verb, job)) == len(same)

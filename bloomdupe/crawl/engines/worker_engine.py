@@ -271,7 +271,7 @@ class WorkerEngine(CrawlEngine):
             except ValueError as error:
                 logger.error(  # noqa: TRY400 - the reason says it all
                     "A request in the inbox of %(place)s is dropped: %(why)s",
-                    {"place": self.frontier.partitions[number].store, "why": error},
+                    {"place": self.frontier.owner.stores[number].shown, "why": error},
                 )
             else:
                 self._receive(sent)
