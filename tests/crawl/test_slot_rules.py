@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import timezone
 from email.utils import format_datetime, formatdate
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bloomdupe import BloomFilter
+from bloomdupe.crawl.progress.watch import Watch
 from bloomdupe.crawl.state.slot_rules import LONGEST_HOLD, seconds_of
 from bloomdupe.frontier import slots
 from bloomdupe.frontier.frontier import Frontier
@@ -29,6 +31,7 @@ from bloomdupe.frontier.slot_state import (
     SlotState,
     backoff_of,
 )
+from bloomdupe.inside_scrapy.engine import EngineAccess
 from bloomdupe.store.store import Part
 
 DAY = 86_400.0
@@ -204,6 +207,25 @@ def test_delays_of_the_downloader_stand_in_the_record(tmp_path: Path) -> None:
     downloader.throttled = False  # then the settings have the delay
     with opened(tmp_path, downloader=downloader) as frontier:
         assert frontier.slots_of("paced").state_of("paced") is None
+
+
+def test_a_slot_without_a_delay_need_not_wait_for_the_downloader() -> None:
+    access = EngineAccess.__new__(EngineAccess)
+    slot: Any = SimpleNamespace(active=(), concurrency=8, delay=0, transferring=())
+    access._slots = {"a": slot}
+    assert access.wait("a", 1) == 0
+
+
+def test_the_slowest_slot_is_known_by_its_delay_and_its_requests() -> None:
+    watch: Any = Watch.__new__(Watch)
+    delays = SimpleNamespace(has_delays=True, delay_of={"a": 2.0, "b": 5.0}.get)
+    slots = SimpleNamespace(backing_off=dict)
+    watch._session = SimpleNamespace(access=delays, slots=slots)
+    requests = {"a": 3, "b": 1}.items()
+    watch._frontier = SimpleNamespace(pending_by_slot=lambda: requests)
+    watch._slots_due = 0.0
+    watch._sample_slots(complete=False)
+    assert (watch._slowest, watch._largest) == (6.0, [*requests])
 
 
 @pytest.mark.parametrize("stored", [False, True])

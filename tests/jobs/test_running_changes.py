@@ -9,12 +9,18 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from scrapy import Request
 from spiders.follow import Follow, Unstorable
 from support.crawl import Crawl, Process
 from support.engines import on_both_engines
 from support.site import PAGES, Pages, Site, links
 
+from bloomdupe import BloomFilter
+from bloomdupe.crawl.added_requests import TAKEN_IN, add_request
 from bloomdupe.crawl.scheduler import MOST_KEPT_OUT
+from bloomdupe.crawl.state.rules import Rules
+from bloomdupe.frontier.sent_request import SentRequest
+from bloomdupe.requests.serializer import Serializer
 from bloomdupe.store.inbox import Inbox
 
 SLOW: dict[str, Any] = {"CONCURRENT_REQUESTS": 1}
@@ -24,6 +30,15 @@ OBEYS = "The running crawl (process "
 @pytest.fixture
 def pages() -> Pages:
     return {**PAGES, "/new": links("/new1"), "/new1": "x"}
+
+
+def test_an_added_url_is_exact_if_its_like_are() -> None:
+    seen = BloomFilter(100, 1e-3)
+    payload = Serializer(Follow("follow")).dump(Request("data:,"))
+    for key, exact in ((b"a", True), (b"b", False)):
+        one = SentRequest("a", 0, payload, ((key, exact),))
+        assert add_request(one, Rules(), seen, id) == TAKEN_IN
+        assert seen.contains(key, exact=True) == exact
 
 
 def in_order(crawl: Crawl, spider: type[Follow], **options: Any) -> Process:

@@ -259,5 +259,5 @@ class FailureReason(NamedTuple):
 
 
 def _described(error: BaseException) -> str:
-    text = f"{global_object_name(type(error)).removeprefix('builtins.')}: {error}"
-    return text.encode(errors="replace").decode()[:MOST_DETAIL]
+    name = global_object_name(type(error)).removeprefix("builtins.")
+    return f"{name}: {error}"[:MOST_DETAIL]
