@@ -54,6 +54,7 @@ def test_a_url_names_server_and_filter(url: str, shown: str, head: str) -> None:
         ("redis://:open-sesame@host/0#a{b}", "must have no braces"),
         ("redis://:open-sesame@host:port#a", "cannot be read"),
         ("redis://:12#open-sesame@host/0#a", "In a password, / "),
+        ("redis://:12/open-sesame@host/0#a", "In a password, / "),
         ("Redis://:open-sesame@host/0#a", "must specify one of the following schemes"),
         ("redis://:open-sesame@host?decode_responses=1#a", "blocks are bytes"),
         ("redis://:open-sesame@127.0.0.1:1?foo=bar#a", "argument 'foo'"),

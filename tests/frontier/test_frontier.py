@@ -209,9 +209,9 @@ def test_a_slot_of_a_checkpoint_that_was_given_up_is_forgotten(
     stored: BloomFilter,
 ) -> None:
     frontier = Frontier(stored)
-    stored.add(b"a")
     frontier.push("host", 0, b"a")
     frontier.partitions[0].prepare()
+    assert frontier.changed
     drain(frontier)
     frontier.checkpoint()
     assert not frontier.slot_count

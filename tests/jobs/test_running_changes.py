@@ -227,7 +227,9 @@ def test_a_message_that_cannot_be_read_stays(crawl: Crawl, site: Site) -> None:
     place.with_suffix(".new").rename(place)
     running.until(lambda: running.log.count("A message in the inbox cannot be") == 2)
     running.until(lambda: inbox(crawl) == [])
-    assert place.with_suffix(".unreadable").read_text() == "{"
+    unreadable = place.with_suffix(".unreadable")
+    assert unreadable.read_text() == "{"
+    assert f"It is now {unreadable}" in running.log
     assert (crawl.store / "inbox" / f"{posted}.unreadable").exists()
     site.release()
     running.finish()
