@@ -281,7 +281,9 @@ def test_a_page_that_is_left_drops_the_requests_that_wait_for_it(
     done, runs = begun(engine), begun(engine)
     done.ended()
     page.broken = True
+    engine.outcomes.add_line(page.outcome, (0, b"item"))
     page.ended()
+    assert not engine.outcomes._size
     assert engine.next() is None
     asked(engine, runs)
     runs.ended()
