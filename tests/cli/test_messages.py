@@ -136,5 +136,9 @@ def test_a_run_says_how_it_ended_and_how_to_go_on(crawl: Crawl) -> None:
     log = crawl.interrupted(Follow, after=3, CONCURRENT_REQUESTS=1).log
     said = r"Stopped; [34] pages, 0 items, \d+ requests pending: run the same command"
     assert re.search(said, log)
-    assert "Finished; 13 pages, 0 items\n" in crawl.run(Follow).log
-    assert "Finished; " not in crawl.run(Follow).log  # there is nothing to do
+    log = crawl.run(Follow).log
+    assert re.search(r"Resuming crawl \(\d+ requests scheduled\); .* shutdown\n", log)
+    assert "Finished; 13 pages, 0 items\n" in log
+    log = crawl.run(Follow).log
+    assert "This job was finished at " in log
+    assert "Finished; " not in log  # there is nothing to do

@@ -298,7 +298,9 @@ def test_attributes_that_are_too_large_are_named_once(
 
 def test_after_a_refused_commit_the_spider_remembers_what_it_did_before() -> None:
     spider: Any = Plain(known={"a"})
-    kept = Kept(spider).open()
+    kept = Kept(spider)
+    kept.memory.read_again({})  # before the spider is open
+    kept.open()
     spider.known.add("b")
     stored = kept.checkpoint()
     spider.known.add("c")

@@ -139,6 +139,7 @@ def test_a_request_in_memory_that_a_rule_keeps_out_ends_its_page(
     process.until_logged("keeps requests out by 1 rule")
     site.release()
     run = process.finish()
+    assert run.log.count("live in memory only") == 1
     assert run.stats["bloomdupe/dropped_blocked"] == 4
     assert run.stats["bloomdupe/unfinished"] == 0
     before = len(site.requested)
