@@ -31,7 +31,6 @@ from bloomdupe.frontier.slot_state import (
     SlotState,
     backoff_of,
 )
-from bloomdupe.inside_scrapy.engine import EngineAccess
 from bloomdupe.store.store import Part
 
 DAY = 86_400.0
@@ -207,13 +206,6 @@ def test_delays_of_the_downloader_stand_in_the_record(tmp_path: Path) -> None:
     downloader.throttled = False  # then the settings have the delay
     with opened(tmp_path, downloader=downloader) as frontier:
         assert frontier.slots_of("paced").state_of("paced") is None
-
-
-def test_a_slot_without_a_delay_need_not_wait_for_the_downloader() -> None:
-    access = EngineAccess.__new__(EngineAccess)
-    slot: Any = SimpleNamespace(active=(), concurrency=8, delay=0, transferring=())
-    access._slots = {"a": slot}
-    assert access.wait("a", 1) == 0
 
 
 def test_the_slowest_slot_is_known_by_its_delay_and_its_requests() -> None:

@@ -35,10 +35,9 @@ def pages() -> Pages:
 def test_an_added_url_is_exact_if_its_like_are() -> None:
     seen = BloomFilter(100, 1e-3)
     payload = Serializer(Follow("follow")).dump(Request("data:,"))
-    for key, exact in ((b"a", True), (b"b", False)):
-        one = SentRequest("a", 0, payload, ((key, exact),))
-        assert add_request(one, Rules(), seen, id) == TAKEN_IN
-        assert seen.contains(key, exact=True) == exact
+    one = SentRequest("a", 0, payload, ((b"key", True),))
+    assert add_request(one, Rules(), seen, id) == TAKEN_IN
+    assert seen.contains(b"key", exact=True)
 
 
 def in_order(crawl: Crawl, spider: type[Follow], **options: Any) -> Process:
