@@ -102,14 +102,13 @@ def check_fpp(value: object, name: str = "fpp") -> float:
 
 
 def _number(value: object) -> float | None:
-    """Read a finite number from a number or a text (``-s NAME=VALUE`` gives text)."""
+    """Read a number from a number or a text (``-s NAME=VALUE`` gives text)."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
-        number = float(value)
+        return float(value)
     except (ValueError, OverflowError):
         return None
-    return number if math.isfinite(number) else None
 
 
 def optimal_bits_per_key(fpp: float) -> float:
