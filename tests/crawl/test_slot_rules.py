@@ -143,7 +143,7 @@ def opened(path: Path, **given: Any) -> Iterator[Frontier]:
 
 def held(frontier: Frontier, name: str) -> float:
     state = frontier.slots_of(name).state_of(name)
-    return 0.0 if state is None else state.held - time.time()
+    return 0.0 if state is None else max(state.held, state.until) - time.time()
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,8 @@ def test_a_backoff_lasts_no_longer_than_was_left_and_than_the_limit(
 ) -> None:
     with opened(tmp_path, wall=lambda: now) as frontier:
         frontier.push("slot", 0, b"x")
-        frontier.slots_of("slot").state("slot").held = now + given
+        state = frontier.slots_of("slot").state("slot")
+        state.held = state.until = now + given
         frontier.checkpoint()
     monkeypatch.setattr(time, "time", lambda: now + moved)
     with opened(tmp_path) as frontier:
