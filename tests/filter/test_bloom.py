@@ -185,6 +185,7 @@ def test_other_parameters_are_refused_and_both_printed(
         assert repr(wanted) in message
         assert "name another place" in message
     assert (path / "data.mdb").read_bytes() == data
+    BloomFilter.open(path).close()  # it is not in use
 
 
 @pytest.mark.parametrize(
