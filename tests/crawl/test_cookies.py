@@ -103,6 +103,7 @@ def test_a_cookie_comes_back_with_all_it_is_made_of(crawl: Crawl) -> None:
     assert len(before) > 3
     crawl.checkpoint()
     again(crawl)
+    assert not crawl.cookies.changed
     found = [vars(cookie) for cookie in crawl.middleware.jars[None].jar]
     for cookie in found:
         cookie.pop("on_change", None)
