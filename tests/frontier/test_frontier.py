@@ -188,12 +188,11 @@ def test_wrong_counts_of_slots_are_noticed(
     for slot in "aabb":
         frontier.push(slot, 0, b"x")
     frontier.checkpoint()
-    assert frontier.store is not None
     slots = dict(
         slot_record(StoredSlot(number, count, "ab"[number]))
         for number, count in enumerate(counts)
     )
-    frontier.store.commit(Part(changes={SLOTS: slots}))
+    frontier.checkpoint(Part(changes={SLOTS: slots}))
     stored.close()
     with (
         BloomFilter.open(tmp_path / "store") as again,
