@@ -47,7 +47,8 @@ NEEDED = _names({
         "handle_spider_output_async itemproc slot spidermw start_itemproc_async"
     ),
     "scrapy.core.scraper.Slot": "closing is_idle",
-    "scrapy.utils.defer": "aiter_errback iter_errback",
+    "scrapy.utils.asyncgen": "as_async_generator",
+    "scrapy.utils.defer": "aiter_errback",
     "scrapy.middleware.MiddlewareManager": "middlewares",
     "scrapy.signalmanager.SignalManager": "sender",
     "scrapy.signals": "scheduler_empty",

@@ -24,7 +24,7 @@ from scrapy import Request, signals
 from scrapy.exceptions import CloseSpider
 from twisted.python.failure import Failure
 
-from bloomdupe.inside_scrapy.private_names import aiter_errback, iter_errback
+from bloomdupe.inside_scrapy.private_names import aiter_errback, as_async_generator
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
@@ -199,12 +199,10 @@ class Processing:
         """Faster replacement of ``Scraper.handle_spider_output_async()``."""
         work = self._work_of(request)
         CURRENT.set(work)  # of this task only
+        if not isinstance(result, AsyncIterator):  # it is that of an errback
+            result = as_async_generator(result)
         failed = self._scraper.handle_spider_error
-        outputs: Any
-        if isinstance(result, AsyncIterator):
-            outputs = aiter_errback(result, failed, request, response)
-        else:
-            outputs = _each(iter_errback(result, failed, request, response))
+        outputs = aiter_errback(result, failed, request, response)
         task: Any = None
         try:
             task = self._begin_task()
@@ -294,12 +292,6 @@ class Processing:
             return self._send_signal(signal, **named)
         finally:
             CURRENT.reset(token)
-
-
-async def _each(outputs: Iterable[Any]) -> AsyncGenerator[Any]:
-    """Yield the outputs of a callback without ``await``."""
-    for output in outputs:
-        yield output
 
 
 class _Tasks:

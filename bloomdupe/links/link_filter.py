@@ -41,7 +41,7 @@ from bloomdupe.links.fingerprint import is_known_early, is_plain
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -127,26 +127,10 @@ class LinkFilter:
 
     # Between spider and engine
 
-    def process_spider_output(
-        self, response: Response, result: Iterable[Any], **_: Spider
-    ) -> Iterator[Any]:
-        """Drop the duplicates from the output of a callback; called by Scrapy."""
-        judge = self._judge(response)
-        dropped = 0
-        try:
-            for output in result:
-                if judge and isinstance(output, Request) and self._drops(output):
-                    dropped += 1
-                    continue
-                yield output
-        finally:
-            if dropped:
-                self._count(dropped, response)
-
-    async def process_spider_output_async(
-        self, response: Response, result: AsyncIterator[Any], **_: Spider
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
-        """Do the same to an asynchronous callback; called by Scrapy."""
+        """Drop the duplicates from the output of a callback; called by Scrapy."""
         judge = self._judge(response)
         dropped = 0
         try:
