@@ -57,7 +57,9 @@ def item_twice(crawl: IdiomCrawl) -> None:
 
 def item_lost(crawl: IdiomCrawl, name: str = "items.csv") -> None:
     feed = crawl.folder / name
-    feed.write_text("".join(feed.read_text().splitlines(keepends=True)[:-1]))
+    *lines, last = feed.read_text().splitlines()
+    # A pipeline may have seen it twice, if its page was not done before the stop.
+    feed.write_text("\n".join(line for line in lines if line != last))
 
 
 def item_torn(crawl: IdiomCrawl) -> None:
