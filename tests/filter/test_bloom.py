@@ -139,6 +139,8 @@ def test_union_holds_both(seen: BloomFilter) -> None:
     assert "more" not in seen
     assert copy != seen
     assert copy != {"more"}
+    copy.clear()
+    assert len(copy) == 0
     measured, error = rate(both, keys(50_000, "out"))
     assert measured <= 2e-3 + 3 * error
 
