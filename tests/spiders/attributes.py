@@ -130,7 +130,8 @@ def hold_for(longest: float) -> None:
 
 
 def write_at_the_end() -> None:
-    """Write a checkpoint at the end of each run."""
+    """Write a checkpoint at the end of each run, and none before it."""
+    be_patient()
     committing.Committing.is_last_better = lambda *_: False  # type: ignore[method-assign]
 
 
