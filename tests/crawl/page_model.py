@@ -215,6 +215,7 @@ class Engine(CrawlEngine):
         self._unmarked = {}
         self.commits_soon = False
         soon: Any = SimpleNamespace(commit_soon=self._commit_soon)
+        soon.quiet = SimpleNamespace(holds=False)
         self.committing = soon
         self.failures = Failures(self)
         self.cookies = self.memory = self._added = self._refused = None
