@@ -18,6 +18,15 @@ PARTITIONS = 16
 """Partitions of a crawl with several workers."""
 
 
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "slot": str,
+    "priority": int,
+    "payload": bytes,
+    "not_before": (int, float, type(None)),
+}
+"""Types of fields that another worker, or a user, has sent."""
+
+
 def partition_of(slot: str, partitions: int = PARTITIONS) -> int:
     """Return the partition of all requests of a slot."""
     number: int = mmh3.hash(slot.encode(errors="surrogatepass"), signed=False)
@@ -63,11 +72,3 @@ class SentRequest(NamedTuple):
         except Exception as error:
             raise ValueError(f"it is no request: {error!r}") from error
         return found._replace(keys=keys)
-
-
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    "slot": str,
-    "priority": int,
-    "payload": bytes,
-    "not_before": (int, float, type(None)),
-}

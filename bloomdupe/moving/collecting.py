@@ -145,10 +145,13 @@ class StreamOutput:
         while True:
             found = self._client.ask("XRANGE", output, after, end, "COUNT", AT_ONCE + 1)
             if after != BEGIN and not (found and found[0][0].decode() == after):
+                remedy = "Collect all of it into a new directory"
+                if self.forgotten != BEGIN:
+                    remedy = "Collect what is left into a new directory, with --rest"
                 raise StoreDamagedError(
                     f"{self.shown}: Redis has gone back to older data, in which items"
                     " that are collected here are missing; their pages are done again,"
-                    " so they would come twice. Collect all of it into a new directory"
+                    f" so they would come twice. {remedy}"
                 )
             some = found[after != BEGIN :]
             if some:
