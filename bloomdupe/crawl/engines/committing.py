@@ -58,8 +58,8 @@ class Committing:
             self._thread = Background("bloomdupe", self._failed)
         self._tick = Timer(self._on_tick)
         self._was_quiet, self._gets_on = True, False
-        """Whether no page had begun that was not done at the last checkpoint; whether
-        there was one after the first."""
+        """Whether the last checkpoint remembers nothing of a page that was not done
+        then; whether there was one after the first."""
         self.backpressure = False
         """Whether callbacks pause: their output is kept in memory until a commit."""
 
@@ -118,7 +118,8 @@ class Committing:
             return
         self._engine.session.registry.save_old()
         if self._engine.checkpoint.changed and not self._engine.fails():
-            self._was_quiet, self._gets_on = not self._is_at_work(), True
+            self._was_quiet = not (self._is_at_work() and self.quiet.matters())
+            self._gets_on = True
             self._go_on(self._engine.steps(), perf_counter(), self._thread)
         self._follow()
 
