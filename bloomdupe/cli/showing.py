@@ -182,12 +182,10 @@ def report(options: Namespace) -> Answer:
     if target.is_dir():
         raise SettingError(f"--output {target}: it is a directory; name a file")
     try:
-        if not os.path.lexists(target) or (
-            target.is_file() and not target.is_symlink()
-        ):
+        if target.is_symlink() or (target.exists() and not target.is_file()):
+            target.write_bytes(page)  # a link, a pipe or a device is not replaced
+        else:
             write_file(target, [page], mode=0o666)
-        else:  # a device, a pipe or a link, which must not be replaced
-            target.write_bytes(page)
     except OSError as error:
         raise BloomDupeError(f"--output {target}: {error.strerror}") from error
     return Answer([f"{options.output}: {len(page):,} bytes"], record)

@@ -180,7 +180,7 @@ class FeedExporter(FeedExporterAccess):
     def take(self, item: object) -> tuple[list[Line], list[Exception]]:
         """Return the lines of an item for the feeds, and errors of their filters, too.
 
-        The item must not be lost if this raises.
+        Raises :class:`MemoryError`, which stops the crawl.
         """
         feeds, errors = [], list[Exception]()
         for feed in self.taken:

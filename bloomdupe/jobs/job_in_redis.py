@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, suppress
 from functools import cached_property
+from time import time
 from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.progress.pace import plural
@@ -99,9 +100,13 @@ class JobInRedis(Job):
             "memory_bytes": facts.get("used_memory", 0),
             "memory_limit": facts.get("maxmemory") or None,
         }
-        written, alive = crawl.written_at()
+        now = int(client.ask("TIME")[0])
+        written = sample.written or now
+        moments = written, max(written, sample.alive)
+        # By the clock of this machine.
+        written_at, alive_at = (time() - max(0, now - one) for one in moments)
         owner = plural(len(names), "worker") if names else None
-        return Life(owner, alive if names else None, names, written, figures)
+        return Life(owner, alive_at if names else None, names, written_at, figures)
 
     def sent(self, _: Sequence[Store]) -> Iterator[SentRequest]:
         """Yield the requests in the inboxes of the partitions."""

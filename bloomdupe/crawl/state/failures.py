@@ -177,9 +177,10 @@ class Failures(Participant):
 
         It may repeat a failed one.
         """
-        if not self._limit:
+        ledger = self._of(slot) if self._limit else None
+        if ledger is None or request.url not in ledger.urls:
             return
-        ledger, digest = self._of(slot), self._key_of(request, payload)
+        digest = self._key_of(request, payload)
         if digest in ledger.known:
             ledger.put(digest, ledger.read(digest)._replace(waiting=False))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
@@ -113,6 +112,10 @@ class Sample(NamedTuple):
 
     cookies: int = 0
     """Commits that have changed cookies."""
+    written: int = 0
+    """Unix time of the last commit, by the clock of Redis; 0: there was none."""
+    alive: int = 0
+    """The same of the last heartbeat."""
 
     @property
     def finished(self) -> bool:
@@ -168,18 +171,6 @@ class CrawlOnRedis:
         """Return the number of commits of all workers."""
         return int(self.client.ask("HGET", self.keys.head, "ended") or 0)
 
-    def written_at(self) -> tuple[float, float]:
-        """Return Unix times, by the clock of this machine.
-
-        That of the last commit, and that of the last commit or heartbeat.
-        """
-        now, _ = self.client.ask("TIME")
-        at, alive = self.client.ask("HMGET", self.keys.head, "at", "alive")
-        written = int(at or now)
-        ago = max(0, int(now) - written)
-        silent = max(0, int(now) - max(written, int(alive or 0)))
-        return time.time() - ago, time.time() - silent
-
     def sample(self, partitions: int) -> Sample:
         """Return the status of the crawl, all of it at one moment."""
         inboxes = [self.keys.inbox(number) for number in range(partitions)]
@@ -198,7 +189,7 @@ class CrawlOnRedis:
             {int(one): Counts.read(words) for one, words in pairs(counts).items()},
             lengths,
             rules,
-            int(fields.get("cookies", 0)),
+            *(int(fields.get(one, 0)) for one in ("cookies", "at", "alive")),
         )
 
 
