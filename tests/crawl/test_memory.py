@@ -113,7 +113,7 @@ def test_after_ctrl_c_no_page_that_waits_for_its_parts_finds_itself(
 ) -> None:
     """The second row is the control."""
     crawl.site.pages = dict.fromkeys(
-        ("/a", "/b", *(f"/{one}{n}" for one in "ab" for n in range(3))), ""
+        ("/a", "/b", "/plain", *(f"/{one}{n}" for one in "ab" for n in range(3))), ""
     )
     crawl.starts = ("/a", "/b")
     crawl.interrupted(Menus, after=3, before=before)

@@ -107,13 +107,27 @@ class Menus(Spider):
     custom_settings = {"CONCURRENT_REQUESTS": 1}
     state: Any
 
-    def parse(self, response: Any) -> Any:
+    async def parse(self, response: Any) -> Any:
         name = response.url.rpartition("/")[2]
+        yield response.follow("/plain", self.pass_over)
+        checkpoints, is_first = self.count("checkpoints"), self.count("runs") == 1
+        while is_first and not (
+            self.state if name == "b" else self.count("checkpoints") > checkpoints
+        ):
+            await pause(0.01)  # a checkpoint comes while nothing is remembered
         if not self.state.get(name):
             self.state[name] = True
             yield {"item": name}
             for number in range(3):
                 yield response.follow(f"/{name}{number}", lambda _: [{"item": name}])
+
+    def count(self, name: str) -> int:
+        assert self.crawler.stats is not None
+        found: int = self.crawler.stats.get_value(f"bloomdupe/{name}", 0)
+        return found
+
+    def pass_over(self, response: Any) -> None:
+        """Do nothing."""
 
 
 class Hangs:
