@@ -45,6 +45,11 @@ FAILURE_REASONS = (
 failed download (four kinds), an exception in the project's own code (three)."""
 
 
+def has_job(settings: BaseSettings) -> bool:
+    """Whether a project's settings name a job, in a directory or on Redis."""
+    return bool(settings["JOBDIR"] or settings["BLOOMDUPE_REDIS_URL"])
+
+
 def check_directory(jobdir: object) -> Path | None:
     """Return the directory of the store in a ``JOBDIR``; None without one."""
     if not jobdir:

@@ -25,7 +25,7 @@ from bloomdupe.inside_scrapy.commands import (
 )
 from bloomdupe.inside_scrapy.private_names import DefaultSpider, check_names
 from bloomdupe.printable import logger_of
-from bloomdupe.settings import JobSettings, unknown
+from bloomdupe.settings import JobSettings, has_job, unknown
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -46,7 +46,7 @@ def find_job(crawler: Crawler, settings: BaseSettings) -> None:
     is_default = issubclass(crawler.spidercls, DefaultSpider)
     if command not in CRAWLING or is_default:
         settings.set("BLOOMDUPE_STAY", False, "cmdline")
-        if settings["JOBDIR"] or settings["BLOOMDUPE_REDIS_URL"]:
+        if has_job(settings):
             _leave_alone(settings, command)
         return
     try:

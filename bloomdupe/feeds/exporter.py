@@ -30,6 +30,7 @@ from bloomdupe.inside_scrapy.engine import mark_failed
 from bloomdupe.inside_scrapy.feed_exporter import FeedExporterAccess, add_extension
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import pack_item
+from bloomdupe.settings import has_job
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
     """A line of a feed for an item, with the feed's number."""
 
 logger = logger_of(__name__)
-
-REDIS = "BLOOMDUPE_REDIS_URL"
 
 
 class FeedExporter(FeedExporterAccess):
@@ -66,7 +65,7 @@ class FeedExporter(FeedExporterAccess):
             super().__init__(crawler)
         except NotConfigured:
             # There are no feeds now, but the job may have begun with feeds.
-            if not (crawler.settings["JOBDIR"] or crawler.settings[REDIS]):
+            if not has_job(crawler.settings):
                 raise
             self.feeds.clear()
         self.fail: Callable[[Exception], None] = lambda _: None

@@ -9,6 +9,7 @@ from scrapy.exceptions import NotConfigured
 
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.inside_scrapy.engine import item_pipelines
+from bloomdupe.settings import has_job
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -26,9 +27,9 @@ class CompleteFiles:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Make the extension of a crawl, if it has a JOBDIR."""
+        """Make the extension of a crawl, if it has a job."""
         settings = crawler.settings
-        if not (settings["JOBDIR"] and settings["ITEM_PIPELINES"]):
+        if not (has_job(settings) and settings["ITEM_PIPELINES"]):
             raise NotConfigured
         extension = cls()
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from spiders.media import LONG, First, fill_the_disk, full
 from support.crawl import FEEDS
+from support.engines import on_both_engines
 
 from bloomdupe.feeds import complete_files
 from bloomdupe.feeds.complete_files import CompleteFilesStore
@@ -24,23 +25,29 @@ PAGES: Pages = {"/": "x", "/file.bin": "y" * (10 << 20), LONG: "x"}
 SETTINGS = {"FILES_STORE": "files", "FEEDS": FEEDS}
 
 
+@on_both_engines
 @pytest.mark.parametrize(
-    ("pipeline", "job", "stores"),
+    ("pipeline", "stores"),
     [
-        ("WithOwnStore", "job", "WithOwnStore OwnStore"),
-        ("Named", None, "Named FSFilesStore"),
-        ("Named", "job", "Named CompleteFilesStore"),
+        ("WithOwnStore", "WithOwnStore OwnStore"),
+        ("Named", "Named CompleteFilesStore"),
     ],
 )
-def test_other_stores_and_crawls_without_a_job_are_left_as_they_are(
-    crawl: Crawl, pipeline: str, job: str | None, stores: str
+def test_a_job_has_complete_files_unless_the_store_is_another(
+    crawl: Crawl, pipeline: str, stores: str
 ) -> None:
-    pipelines = {f"spiders.media.{pipeline}": 1}
     # A name that is too long ends no crawl: of it, Scrapy tells in the log.
-    run = crawl.run(First, ITEM_PIPELINES=pipelines, JOBDIR=job)
+    run = crawl.run(First, ITEM_PIPELINES={f"spiders.media.{pipeline}": 1})
     assert run.stats["stores"] == stores
 
 
+def test_a_crawl_without_a_job_keeps_scrapys_store(crawl: Crawl) -> None:
+    pipelines = {"spiders.media.Named": 1}
+    run = crawl.run(First, ITEM_PIPELINES=pipelines, JOBDIR=None)
+    assert run.stats["stores"] == "Named FSFilesStore"
+
+
+@on_both_engines
 def test_a_full_disk_stops_the_crawl_without_a_feed_exporter(crawl: Crawl) -> None:
     run = crawl.run(
         First,
