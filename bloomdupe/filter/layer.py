@@ -51,8 +51,12 @@ _each_digest = Struct(f"{DIGEST_BYTES}s").iter_unpack
 
 
 def backlog_limit(shape: Geometry) -> int:
-    """Return how many digests of a layer the journal holds, about, at most."""
-    return max(MIN_BACKLOG, min(shape.capacity // 10, MAX_BACKLOG))
+    """Return how many digests of a layer the journal holds, about, at most.
+
+    All of them are read when a job is opened, and each block is written once in so many
+    new keys: 150 bytes a key.
+    """
+    return max(MIN_BACKLOG, min(shape.capacity // 40, MAX_BACKLOG))
 
 
 def most_memory(shape: Geometry) -> int:
