@@ -95,7 +95,7 @@ def test_new_work_of_a_finished_job_is_added(crawl: Crawl) -> None:
     crawl.run(Articles, starts=("/", "/gone"))
     more = tuple(f"/gone{n}" for n in range(20))
     starts = ("/", "/gone", *more[:10], "/new", *more[10:])
-    crawl.run(OtherFields, starts=starts, CLOSESPIDER_ITEMCOUNT=1)
+    crawl.interrupted(OtherFields, after=15, starts=starts, CONCURRENT_REQUESTS=1)
     assert read(json_) == ITEMS
     crawl.run(Articles, starts=starts)
     assert read(jsonl) == read(json_) == NEW
