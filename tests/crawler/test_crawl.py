@@ -6,11 +6,8 @@ from collections import Counter
 
 import pytest
 import scrapy
-from support.ports import kept_port
-from support.project import Project, Sample, read_log
+from support.project import Project, Sample
 from support.site import Site, links
-
-from crawler.sample_site import SampleSite
 
 pytestmark = pytest.mark.slow
 
@@ -26,27 +23,6 @@ def test_a_crawl_fetches_every_page_once_also_if_it_is_run_again(
         assert sample.requests() == sample.site.expected_requests()
         found = project.statuses(f"{sample.folder}/items.jsonl")
         assert found == sample.site.expected_pages(sample.url)
-
-
-def test_the_embedded_site_is_crawled_interrupted_and_crawled_to_its_end(
-    project: Project,
-) -> None:
-    folder = project.folder / "crawls/sample"
-    folder.mkdir(parents=True)
-    port = kept_port()
-    (folder / "sample-site.port").write_text(f"{port}")
-    access = folder / "sample-site.log"
-    process = project.start()
-    process.until(lambda: read_log(access).total() > 100)
-    run = process.interrupt()
-    assert run.status == 0, run.log
-    assert "not finished (shutdown)" in run.log
-    log = project.crawl()
-    assert "Job crawls/sample: finished; 2000 pages so far" in log
-    site = SampleSite()
-    assert read_log(access) == site.expected_requests() + Counter([ROBOTS])
-    found = project.statuses("crawls/sample/items.jsonl")
-    assert found == site.expected_pages(f"http://localhost:{port}/")
 
 
 def test_max_pages_counts_over_the_whole_job_and_loses_nothing(

@@ -15,7 +15,7 @@ from support.shared_data import REPOSITORY
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from support.crawl import Crawl, Process
+    from support.crawl import Crawl
 
 
 def clone_in(folder: Path) -> Path:
@@ -31,9 +31,6 @@ class Project:
     def __init__(self, crawl: Crawl) -> None:
         self._crawl = crawl
         self.folder = clone_in(crawl.folder)
-
-    def start(self, *args: str) -> Process:
-        return self._crawl.start_command("scrapy", "crawl", "site", *args)
 
     def crawl(self, *args: str, code: int = 0) -> str:
         """Run a crawl to its end, with this exit status, and return its log."""
@@ -57,13 +54,6 @@ class Project:
         return result
 
 
-def read_log(log: Path) -> Counter[tuple[int, str]]:
-    """Count status and canonical path of the requests that a server has logged."""
-    lines = log.read_text("ascii").splitlines() if log.exists() else []
-    fields = (line.split(" ", 2) for line in lines)
-    return Counter((int(status), canonical_path(uri)) for status, _, uri in fields)
-
-
 class Sample:
     """``python -m crawler.sample_site`` with 100 pages, and its log."""
 
@@ -74,4 +64,7 @@ class Sample:
         self._log = log
 
     def requests(self) -> Counter[tuple[int, str]]:
-        return read_log(self._log)
+        """Count status and canonical path of the requests that it has logged."""
+        lines = self._log.read_text("ascii").splitlines() if self._log.exists() else []
+        fields = (line.split(" ", 2) for line in lines)
+        return Counter((int(status), canonical_path(uri)) for status, _, uri in fields)
