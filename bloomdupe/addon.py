@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy.extensions import feedexport
@@ -48,6 +49,7 @@ class Addon:
         """Change the settings; called by Scrapy."""
         settings.set("DUPEFILTER_CLASS", "bloomdupe.BloomDupeFilter", "addon")
         _replace_feed_exporter(settings)
+        _name_feeds(settings)
         add = settings.setdefault_in_component_priority_dict
         add("SPIDER_MIDDLEWARES", LinkFilter, ORDER)
         add("EXTENSIONS", CompleteFiles, 0)
@@ -68,3 +70,16 @@ def _replace_feed_exporter(settings: BaseSettings) -> None:
             change = settings.set_in_component_priority_dict
             change("EXTENSIONS", feedexport.FeedExporter, None)
             change("EXTENSIONS", FeedExporter, order)
+
+
+def _name_feeds(settings: BaseSettings) -> None:
+    """Give feeds whose keys are relative paths these names, in every folder.
+
+    Scrapy would name them by their absolute paths, which differ between workers.
+    """
+    feeds = settings.getdict("FEEDS")
+    paths = [one for one in feeds if isinstance(one, Path) and not one.is_absolute()]
+    names = {one: str(one) for one in paths if ":" not in str(one)}  # else a scheme
+    if names:
+        named = {names.get(one, one): feeds[one] for one in feeds}
+        settings.set("FEEDS", named, settings.getpriority("FEEDS") or 0)

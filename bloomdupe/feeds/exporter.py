@@ -35,6 +35,7 @@ from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import datetime
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -107,8 +108,8 @@ class FeedExporter(FeedExporterAccess):
         self._left = left
         if left is None:
             self.taken = [
-                WaitingFeed(name, self.new_slot(template, options), number)
-                for number, (name, template, options) in enumerate(self.named())
+                WaitingFeed(name, slot, number)
+                for number, (name, slot) in enumerate(self.named())
             ]
         else:
             self.taken = self.check(left)
@@ -116,13 +117,15 @@ class FeedExporter(FeedExporterAccess):
             self._finished = left.resumed and left.finished
         self.feeds.clear()
 
-    def named(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """Yield name, template and options of each feed.
+    def named(self, moment: datetime | None = None) -> Iterator[tuple[str, FeedSlot]]:
+        """Yield name and slot of each feed, with the times of a moment, now by default.
 
         The name is its URI without the secret and the parts that change in each run. So
         a feed for another value of a spider's argument is another feed. Raises
-        :class:`~bloomdupe.errors.FeedError` if the spider lacks a parameter of it.
+        :class:`~bloomdupe.errors.FeedError` if the spider lacks a parameter of it, or
+        if two have the same file.
         """
+        templates: dict[object, str] = {}
         for template, options in self.feeds.items():
             name = without_secret(template)
             try:
@@ -132,18 +135,7 @@ class FeedExporter(FeedExporterAccess):
                     f"FEEDS: {name} needs {error.args[0]!r}, which the spider has not"
                     " when the crawl begins: set it when the spider is made, as -a does"
                 ) from error
-            yield name, template, options
-
-    def check(self, left: StoredFeeds) -> list[Feed]:
-        """Return the feeds of this run; nothing is changed.
-
-        Raises :class:`~bloomdupe.errors.FeedError` if the crawl cannot go on with them.
-        """
-        feeds: list[Feed] = []
-        templates: dict[object, str] = {}
-        for name, template, options in self.named():
-            slot = self.new_slot(template, options, 1, left.moment)
-            feeds.append(left.feed(name, slot, self.here))
+            slot = self.new_slot(template, options, 1, moment)
             batches = options["batch_item_count"]
             place = (None if batches else local_path(slot, self.here)) or name
             other = templates.setdefault(place, template)
@@ -153,6 +145,15 @@ class FeedExporter(FeedExporterAccess):
                     f" {without_secret(template)} have the same file {place}; give each"
                     " a name of its own"
                 )
+            yield name, slot
+
+    def check(self, left: StoredFeeds) -> list[Feed]:
+        """Return the feeds of this run; nothing is changed.
+
+        Raises :class:`~bloomdupe.errors.FeedError` if the crawl cannot go on with them.
+        """
+        slots = self.named(left.moment)
+        feeds = [left.feed(name, slot, self.here) for name, slot in slots]
         left.check(feeds)
         return feeds
 

@@ -23,6 +23,7 @@ from spiders.attributes import (
     write_at_the_end,
 )
 from support.crawl import FEEDS, Crawl
+from support.engines import on_both_engines
 from support.jobs import idle_crawler
 from support.site import PAGES as SITE
 from support.site import Page, graph, links
@@ -107,6 +108,7 @@ def test_a_page_whose_pipeline_is_at_work_does_not_find_what_it_has_counted(
     assert (found == {str(n): 1 for n in range(12)}) == all_there
 
 
+@on_both_engines
 @pytest.mark.parametrize("before", [None, write_at_the_end])
 def test_after_ctrl_c_no_page_that_waits_for_its_parts_finds_itself(
     crawl: Crawl, before: Callable[[], None] | None

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
 
 import pytest
+from scrapy import Spider
+from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
+from bloomdupe import Addon
 from bloomdupe.errors import SettingError
 from bloomdupe.settings import JobSettings
 
@@ -119,3 +123,11 @@ def test_urls_are_exact(value: object, found: object) -> None:
     assert exact.value == found
     assert exact.match("https://a.example/a")
     assert exact.match("https://a.example/b") == (found is True)
+
+
+def test_a_feed_at_a_relative_path_has_the_same_name_in_every_folder() -> None:
+    keys = [Path("a/%(name)s.csv"), "b.csv", Path("/c.csv"), Path("d:e.csv")]
+    settings = Settings({"FEEDS": {key: {"indent": n} for n, key in enumerate(keys)}})
+    Addon(Crawler(Spider)).update_settings(settings)
+    found = {key: given["indent"] for key, given in settings.getdict("FEEDS").items()}
+    assert found == {"a/%(name)s.csv": 0, **dict(zip(keys[1:], (1, 2, 3), strict=True))}

@@ -33,6 +33,7 @@ REFUSED: list[tuple[type[Spider], str, str]] = [
     (All, "BLOOMDUPE_REDIS_URL=redis://localhost:1/0#a", "no Redis answers there"),
     (All, "BLOOMDUPE_REDIS_URL=redis://localhost:1", "must end in the name of the"),
     (All, 'FEEDS={"a.csv": {"format": "csv"}}', r"but feeds = \['a.csv'\] is asked"),
+    (All, 'FEEDS={"a.csv": {}, "./a.csv": {}}', "have the same file .*a.csv; give"),
 ]
 
 

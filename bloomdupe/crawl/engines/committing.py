@@ -75,9 +75,9 @@ class Committing:
 
         Pages that wait for requests in memory run again. A checkpoint at the end would
         remember them; the last one may not. A run that has a limit, and only its first
-        checkpoint, must get on. On Redis a worker has to end what it has begun.
+        checkpoint, must get on. On Redis only the leader's memory is stored.
         """
-        if self._thread is not None or not self._was_quiet:
+        if not (self._engine.frontier.leads and self._was_quiet):
             return False
         has_parts = bool(self._engine.session.registry.with_parts)
         gets_on = self._gets_on or reason == SHUTDOWN

@@ -135,7 +135,7 @@ def _identity_of(job: CrawlJob, crawler: Crawler) -> dict[str, Any]:
     return {
         "expected_urls": job.settings.capacity,
         **job.identity,
-        "feeds": [name for name, *_ in FeedExporter.of(crawler).named()],
+        "feeds": [name for name, _ in FeedExporter.of(crawler).named()],
     }
 
 
