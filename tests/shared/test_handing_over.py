@@ -30,6 +30,8 @@ def test_a_joining_worker_does_not_wait_for_requests_at_hand(crawl: Crawl) -> No
     assert slow.interrupt().status == 0
     quick.finish()
     assert lines(crawl.items()) == ALL
+    # Each of them has records of some.
+    assert f", with {SIZE} pages and {SIZE} items: only" in crawl.run(All).log
 
 
 @pytest.mark.slow

@@ -566,7 +566,7 @@ class CrawlEngine:
         return any(self.knows(key, exact=x, of=accepted.request) for key, x in keys)
 
     @property
-    def _totals(self) -> Totals:
+    def totals(self) -> Totals:
         """The totals of the whole crawl."""
         return self.checkpoint.totals
 
@@ -590,7 +590,7 @@ class CrawlEngine:
             self.watch.sample(reason)
             self.committing.write()
         if not (self.run.idle or stopping.keeps_last):
-            totals, outputs = self._totals, self.checkpoint.outputs
+            totals, outputs = self.totals, self.checkpoint.outputs
             where = ", ".join(outputs) if totals.items else ""
             self.session.ending.say_end(reason, totals, where and f" in {where}")
         self.outcomes.close()

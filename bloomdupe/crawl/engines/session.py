@@ -110,13 +110,13 @@ class Session:
 
     def _log_status(self) -> None:
         engine, run = self.engine, self.engine.run
-        totals = engine.checkpoint.totals
         self.stats.set_value("bloomdupe/round", run.round)
         engine.rules.say()
         if run.last is None:
             return
         finished = when(run.finished_at)
         if run.idle:
+            totals = engine.totals
             done = f"{plural(totals.pages, 'page')} and {plural(totals.items, 'item')}"
             said = (
                 f"This job was finished at {finished}, with {done}: only new start"

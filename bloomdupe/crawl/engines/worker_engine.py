@@ -346,7 +346,8 @@ class WorkerEngine(CrawlEngine):
         )
 
     @property
-    def _totals(self) -> Totals:
+    def totals(self) -> Totals:
+        """The totals of all workers together."""
         found = [self.checkpoint.totals]
         owner, home = self.frontier.owner, self.frontier.store.number
         for number in set(range(PARTITIONS)) - {home}:
