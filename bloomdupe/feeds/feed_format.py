@@ -16,6 +16,7 @@ from scrapy.extensions.feedexport import (
     StdoutFeedStorage,
 )
 
+from bloomdupe.errors import FeedError
 from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def local_path(slot: FeedSlot, here: Path) -> Path | None:
     """Return the path of a file on this machine; None for all other storages.
 
     A relative path begins ``here``. Raises :class:`~bloomdupe.errors.StoreError` if the
-    path cannot be checked.
+    path cannot be checked, and :class:`~bloomdupe.errors.FeedError` for a directory.
     """
     storage: Any = slot.storage
     if type(storage) is not FileFeedStorage:
@@ -88,9 +89,12 @@ def local_path(slot: FeedSlot, here: Path) -> Path | None:
     place = here / storage.path
     with explained(f"cannot write the feed {place}", place):
         try:
-            return place if stat.S_ISREG(place.stat().st_mode) else None
+            mode = place.stat().st_mode
         except FileNotFoundError:
             return place
+    if stat.S_ISDIR(mode):
+        raise FeedError(f"FEEDS: {place} is a directory; name a file")
+    return place if stat.S_ISREG(mode) else None
 
 
 def replaces(slot: FeedSlot) -> bool:

@@ -145,6 +145,7 @@ REFUSALS = {
     "two feeds with one file": Refusal(
         "have the same file", None, options=feeds(a=LINES, **{"_/a": LINES})
     ),
+    "a feed at a directory": Refusal("/job is a directory; ", options=feeds(job=LINES)),
 }  # fmt: skip
 
 
