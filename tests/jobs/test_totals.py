@@ -61,7 +61,9 @@ def test_the_totals_are_those_of_all_processes(crawl: Crawl, site: Site) -> None
     bytes_before = found["bytes"]
     said = re.search(r"Finished; (.*)", run.log)
     assert said is not None
-    assert f"{len(site.log)} pages, {len(crawl.items())} items" in said[1]
+    place = "Redis (`bloomdupe collect` " if crawl.engine.collects else "items.jsonl"
+    counts = f"{len(site.log)} pages, {len(crawl.items())} items"
+    assert said[1].startswith(f"{counts} in {place}")
     again = crawl.run(Everything)  # it has nothing to do
     assert again.requested == []
     assert check(crawl)["bytes"] == bytes_before

@@ -570,6 +570,11 @@ class CrawlEngine:
         """The totals of the whole crawl."""
         return self.checkpoint.totals
 
+    @property
+    def output(self) -> str:
+        """Where the items are, for a message; "" without feeds."""
+        return ", ".join(self.checkpoint.outputs)
+
     def close(self, reason: str) -> None:
         """Write the last checkpoint and the reason of the run's end; stop watching."""
         self.committing.close()
@@ -590,8 +595,8 @@ class CrawlEngine:
             self.watch.sample(reason)
             self.committing.write()
         if not (self.run.idle or stopping.keeps_last):
-            totals, outputs = self.totals, self.checkpoint.outputs
-            where = ", ".join(outputs) if totals.items else ""
+            totals = self.totals
+            where = self.output if totals.items else ""
             self.session.ending.say_end(reason, totals, where and f" in {where}")
         self.outcomes.close()
         self.failures.end()

@@ -356,6 +356,12 @@ class WorkerEngine(CrawlEngine):
             found.append(Totals(**crawl.get("totals", {})))
         return Totals.together(found)
 
+    @property
+    def output(self) -> str:
+        """Where the items are: not in files yet."""
+        has_feeds = self.feeds is not None and self.feeds.taken
+        return "Redis (`bloomdupe collect` writes them into files)" * bool(has_feeds)
+
     def close(self, reason: str) -> None:
         """Close the engine: other workers may take its partitions at once."""
         with on_signal(self.frontier.owner.client.stop_waiting):
