@@ -73,13 +73,17 @@ def _replace_feed_exporter(settings: BaseSettings) -> None:
 
 
 def _name_feeds(settings: BaseSettings) -> None:
-    """Give feeds whose keys are relative paths these names, in every folder.
+    """Let the key of a feed that is a relative path be a text.
 
-    Scrapy would name them by their absolute paths, which differ between workers.
+    Scrapy would make it an absolute path, which differs between workers. A path with a
+    colon stays: as a text it would begin with a scheme.
     """
     feeds = settings.getdict("FEEDS")
-    paths = [one for one in feeds if isinstance(one, Path) and not one.is_absolute()]
-    names = {one: str(one) for one in paths if ":" not in str(one)}  # else a scheme
-    if names:
-        named = {names.get(one, one): feeds[one] for one in feeds}
+    names = {
+        one: str(one)
+        for one in feeds
+        if isinstance(one, Path) and not one.is_absolute() and ":" not in str(one)
+    }
+    named = {names.get(one, one): feeds[one] for one in feeds}
+    if names and len(named) == len(feeds):  # else two have one file, and are refused
         settings.set("FEEDS", named, settings.getpriority("FEEDS") or 0)

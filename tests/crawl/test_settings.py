@@ -125,9 +125,18 @@ def test_urls_are_exact(value: object, found: object) -> None:
     assert exact.match("https://a.example/b") == (found is True)
 
 
-def test_a_feed_at_a_relative_path_has_the_same_name_in_every_folder() -> None:
-    keys = [Path("a/%(name)s.csv"), "b.csv", Path("/c.csv"), Path("d:e.csv")]
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        ([Path("a/%(name)s.csv"), "b.csv"], ["a/%(name)s.csv", "b.csv"]),
+        *(2 * [same] for same in ([Path("/c.csv")], [Path("d:e")], [Path("f"), "f"])),
+    ],
+)
+def test_a_feed_at_a_relative_path_has_the_same_name_in_every_folder(
+    keys: list[object], named: list[object]
+) -> None:
+    """Two with one file stay two, which are refused later."""
     settings = Settings({"FEEDS": {key: {"indent": n} for n, key in enumerate(keys)}})
     Addon(Crawler(Spider)).update_settings(settings)
     found = {key: given["indent"] for key, given in settings.getdict("FEEDS").items()}
-    assert found == {"a/%(name)s.csv": 0, **dict(zip(keys[1:], (1, 2, 3), strict=True))}
+    assert found == {key: n for n, key in enumerate(named)}

@@ -359,8 +359,9 @@ class WorkerEngine(CrawlEngine):
     @property
     def output(self) -> str:
         """Where the items are: not in files yet."""
-        has_feeds = self.feeds is not None and self.feeds.taken
-        return "Redis (`bloomdupe collect` writes them into files)" * bool(has_feeds)
+        if self.feeds is None or not self.feeds.taken:
+            return ""
+        return "Redis (`bloomdupe collect` writes them into files)"
 
     def close(self, reason: str) -> None:
         """Close the engine: other workers may take its partitions at once."""
