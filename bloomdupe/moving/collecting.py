@@ -101,16 +101,18 @@ class StreamOutput:
                 f"{self.shown}: this crawl was removed, and another one has its name"
             )
 
-    def has_ended(self) -> bool:
-        """Whether the crawl has ended: what is read from now on is all there is.
+    def status(self) -> tuple[bool, bool]:
+        """Whether the crawl has ended, and whether a worker has a part of it.
 
-        Nothing is left to do then. The leader records how the crawl has ended, unless
-        it has died; but a crawl that stays open ends only by that record.
+        If it has ended, nothing is left to do, and what is read from now on is all
+        there is. The leader records how the crawl has ended, unless it has died; but a
+        crawl that stays open ends only by that record.
         """
         sample = self._crawl.sample(self._crawl.partitions)
         notes = stored_record(RedisStore(self._crawl, CONTROL))["notes"]
         died = notes.get("run") == OPEN and not notes.get("stays")
-        return bool(sample.finished and (died or notes.get("run") == FINISHED))
+        ended = sample.finished and (died or notes.get("run") == FINISHED)
+        return bool(ended), bool(sample.owners)
 
     def _last(self) -> str:
         """Return the last entry; wait until it is old enough to be read."""
@@ -317,35 +319,44 @@ class Collecting:
 
     async def _run(self, *, follow: bool) -> None:
         self._write([], self._position)
-        away = False
+        said = ""
         while True:
             try:
-                await self._collect()
-                away = False
+                waits = await self._collect()
             except StoreUnreachableError as error:
                 if not follow:
                     raise
-                if not away:
-                    logger.warning("%(error)s. Waiting for it", {"error": error})
-                away = True
+                waits = f"{error}. Waiting for it"
             if self.result["finished"] or not follow:
                 break
+            if waits and waits != said:
+                logger.warning("%(reason)s", {"reason": waits})
+            said = waits
             await asyncio.sleep(PAUSE)
         self._feeds.end(finished=bool(self.result["finished"]))
         self._write([], self._position)
         if not await self._feeds.deliver():
             self.result |= {"failed": True, "undelivered": True}
 
-    async def _collect(self) -> None:
-        """Collect the output in Redis; then it is known whether the crawl had ended."""
+    async def _collect(self) -> str:
+        """Collect the output in Redis; then it is known whether the crawl had ended.
+
+        Return for what a crawl that has not ended waits, if it waits.
+        """
         self._output.check_still_there()
-        finished = self._output.has_ended()
+        finished, goes_on = self._output.status()
         for position, items in self._output.items(self._position):
             self._write([*self._lines_of(items, position)], position)
             self._forget()
             await asyncio.sleep(0)
         self._forget()  # what was collected before
         self.result["finished"] = finished
+        if goes_on:
+            return ""
+        return (
+            f"{self._output.shown} has not ended, and no worker crawls it. Waiting for"
+            " one; Ctrl-C ends this"
+        )
 
     def _forget(self) -> None:
         if self._delete:

@@ -159,6 +159,10 @@ def test_following_until_the_crawl_has_ended(
     refused = verb("collect", *NAMED, url, out)
     assert refused.code == 1
     assert f"is in use by process {process.pid};" in refused.err
+    crawl.leave()
+    said = Path(f"{out}.said")
+    until(lambda: "has not ended, and no worker crawls it" in said.read_text())
+    crawl.join()
     crawl.enqueue(100)
     while crawl.ack(rng):
         if not rng.randrange(20):
@@ -166,7 +170,7 @@ def test_following_until_the_crawl_has_ended(
     crawl.leave()
     assert process.end() == 0
     assert crawl.complaints(out) == []
-    assert "not ended" not in Path(f"{out}.said").read_text()
+    assert "The crawl has not ended" not in said.read_text()
     with server.client() as client:
         assert client.xlen(stream(crawl)) <= 1
 
