@@ -75,7 +75,7 @@ JOBS = 2 * (os.cpu_count() or 1)
 """Cases at a time: most of a trial is waiting."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Tally:
     """The results of the trials of one class."""
 
@@ -150,14 +150,16 @@ class Soak:
         self._collect(0)
 
     def _plan(self, seed: int, cases: int) -> Iterator[tuple[Tally, int | None]]:
-        """Yield classes and seeds, class by class in turn."""
+        """Yield classes and seeds, the cases of each class spread over the run."""
         active = [tally for tally in self.tallies if tally.skipped is None]
         if not cases:
             yield from ((tally, None) for tally in active)
-        most = max((tally.fault.cases for tally in active), default=0)
-        for number in range(cases or most):
-            for tally in active:
-                if number < (cases or tally.fault.cases):
+        counts = {tally: cases or tally.fault.cases for tally in active}
+        most = max(counts.values(), default=0)
+        for turn in range(most):
+            for tally, count in counts.items():
+                number = -(-turn * count // most)
+                if number * most < (turn + 1) * count:
                     yield tally, seed + number
 
     def stop(self) -> None:

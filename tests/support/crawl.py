@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from support.engines import DISK, LEASE
+from support.engines import DISK, LEASE, collecting_at_once
 from support.forks import Child
 from support.site import PAGES, Site, Visit
 from support.stops import Stop, events
@@ -288,7 +288,8 @@ class Crawl:
         if not self.engine.collects:
             return ""
         self.make_project()
-        return self.bloomdupe("collect", self.engine.job, ".", *options, code=code)
+        words = ("collect", self.engine.job, ".", *options)
+        return self.bloomdupe(*words, code=code, before=collecting_at_once)
 
     def make_project(self, module: str = "") -> None:
         """Make a project of the folder, with the spiders of a module, or the last."""

@@ -175,6 +175,16 @@ class Redis(Memory):
         return [json.loads(line) for _, line, _ in self.lines()]
 
 
+def collecting_at_once() -> None:
+    """Let `collect` read entries at once: this Redis will not come back without them.
+
+    Called before the verb, in its process. F23 goes without it.
+    """
+    from bloomdupe.moving import collecting
+
+    collecting.YOUNG = 0.0
+
+
 DISK = Disk()
 MEMORY = Memory()
 
