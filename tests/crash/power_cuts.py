@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 
 import strace
-from child import each_caught, in_child
+from child import Child, each_caught
 from disk import STRACE_OPTIONS, TRACE, Disk
-from trial import CONTROL_SEED, Fault, Outcome, crashed
+from trial import CONTROL_SEED, OK, Fault, Outcome, crashed
 from worker import recovered, without_sync, without_sync_of_feeds
 from world import Report, World, judge
 
@@ -92,17 +92,28 @@ def _cuts(
             continue
         report = Report()
         report.read(disk.report)
-        for number in range(images):
-            image = folder / f"image-{point}-{number}"
-            disk.top.build(image, rng)
+        places = [folder / f"image-{point}-{number}" for number in range(images)]
+        for place in places:
+            disk.top.build(place, rng)
+        complete = places if creation else places[:1]
+        # In a child, for a damaged store might kill its reader.
+        judged = partial(_judged, places, complete, store, world, report)
+        for number, outcome in enumerate(Child(judged).outcomes()):
             where = f"cut {point} of {points} ({call.name}), image {number}"
-            complete = creation or number == 0
-            judged = recovered if complete else judge
-            # In a child, for a damaged store might kill its reader.
-            outcome = in_child(partial(judged, image / store, world, report))
-            if outcome.verdict == "ok":
-                shutil.rmtree(image)
             outcomes.append(outcome.at(where))
+    return outcomes
+
+
+def _judged(
+    places: list[Path], complete: list[Path], store: Path, world: World, report: Report
+) -> list[Outcome]:
+    """Judge images of a point; crawl those to the end that are to be ``complete``."""
+    outcomes = []
+    for place in places:
+        how = recovered if place in complete else judge
+        outcomes.append(how(place / store, world, report.copy()))
+        if outcomes[-1] == OK:
+            shutil.rmtree(place)
     return outcomes
 
 
