@@ -31,6 +31,8 @@ from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.frontier.sent_request import SentRequest
 
 PROGRAMS = 2_000 if slow_tests_run() else 60
+PARTS = 10 if slow_tests_run() else 1
+"""Tests that share the programs, for as many processes."""
 CONTROLS, ENOUGH = 24, 3 if slow_tests_run() else 1
 """Programs of a control, and in how many of them the judge must see it."""
 
@@ -42,27 +44,32 @@ def few_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("few_in_memory")
-def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path, part: int) -> None:
     killed = stopped = 0
-    for seed in range(PROGRAMS):
+    programs = range(part, PROGRAMS, PARTS)
+    for seed in programs:
         found = judged(seed, tmp_path / str(seed))
         assert not found.missing, f"seed {seed}: {found}"
         assert not found.doubled, f"seed {seed}: {found}"
         killed += found.kills
         stopped += found.stops
-    assert min(killed, stopped) > PROGRAMS
+    assert min(killed, stopped) > len(programs)
 
 
 @pytest.mark.usefixtures("few_in_memory")
-def test_refused_commits_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_refused_commits_lose_nothing_and_double_nothing(
+    tmp_path: Path, part: int
+) -> None:
     refused = 0
-    programs = PROGRAMS // 3  # each takes three times as long
-    for seed in range(programs):
+    programs = range(part, PROGRAMS // 3, PARTS)  # each takes three times as long
+    for seed in programs:
         found = judged(seed, tmp_path / str(seed), kills=1, refusals=10)
         assert not found.missing, f"seed {seed}: {found}"
         assert not found.doubled, f"seed {seed}: {found}"
         refused += found.refused
-    assert refused > programs
+    assert refused > len(programs)
 
 
 # Controls: a wrong rule, and what the judge sees of it
