@@ -26,7 +26,13 @@ from bloomdupe.inside_scrapy.private_names import check_names
 from bloomdupe.moving.delivering import exporter_with, run
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import unpack
-from bloomdupe.store.files import lock_owner, make_directory, read_json, write_json
+from bloomdupe.store.files import (
+    SILENT_AFTER,
+    lock_owner,
+    make_directory,
+    read_json,
+    write_json,
+)
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
 from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
@@ -102,17 +108,20 @@ class StreamOutput:
             )
 
     def status(self) -> tuple[bool, bool]:
-        """Whether the crawl has ended, and whether a worker has a part of it.
+        """Whether the crawl has ended, and whether a worker is at work on it.
 
         If it has ended, nothing is left to do, and what is read from now on is all
-        there is. The leader records how the crawl has ended, unless it has died; but a
-        crawl that stays open ends only by that record.
+        there is. The leader records how the crawl has ended, unless it has died. While
+        a worker is alive, the spider may add requests when it is idle. A crawl that
+        stays open ends only by that record.
         """
+        now = int(self._client.ask("TIME")[0])
         sample = self._crawl.sample(self._crawl.partitions)
+        goes_on = bool(sample.owners) and now - sample.last_sign <= SILENT_AFTER
         notes = stored_record(RedisStore(self._crawl, CONTROL))["notes"]
-        died = notes.get("run") == OPEN and not notes.get("stays")
+        died = notes.get("run") == OPEN and not (goes_on or notes.get("stays"))
         ended = sample.finished and (died or notes.get("run") == FINISHED)
-        return bool(ended), bool(sample.owners)
+        return bool(ended), goes_on
 
     def _last(self) -> str:
         """Return the last entry; wait until it is old enough to be read."""

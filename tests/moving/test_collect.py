@@ -23,7 +23,7 @@ from moving.collecting_child import (
 )
 from support.jobs import Verb
 from support.redis_server import LOGGED, RedisServer
-from support.waiting import until
+from support.waiting import DEADLINE, until
 
 from bloomdupe import BloomFilter
 from bloomdupe.moving import collecting
@@ -214,17 +214,26 @@ def test_a_crawl_that_goes_on_during_collect_has_not_ended(
 
 
 @pytest.mark.parametrize(
-    ("notes", "has_ended"),
+    ("notes", "gone", "has_ended"),
     [
-        ({"run": "finished"}, True),
-        ({"run": "open"}, True),  # the leader was killed before it could say so
-        ({"run": "open", "stays": True}, False),
-        ({"run": "shutdown"}, False),
+        ({"run": "finished"}, False, True),
+        ({"run": "open"}, True, True),  # the leader was killed before it could say so
+        ({"run": "open"}, False, False),  # it may be idle
+        ({"run": "open", "stays": True}, True, False),
+        ({"run": "shutdown"}, True, False),
     ],
 )
 def test_a_crawl_of_which_nothing_is_left_has_ended_though_workers_were_killed(
-    verb: Verb, crawl: Crawl, tmp_path: Path, notes: dict[str, Any], has_ended: bool
+    verb: Verb,
+    crawl: Crawl,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    notes: dict[str, Any],
+    gone: bool,
+    has_ended: bool,
 ) -> None:
+    """As soon as a killed worker counts as ``gone``."""
+    monkeypatch.setattr(collecting, "SILENT_AFTER", -1.0 if gone else DEADLINE)
     out = tmp_path / "out"
     crawl.put_out(5, random.Random(7))
     crawl.kill(**notes)
