@@ -12,8 +12,12 @@ from bloomdupe.inside_scrapy.engine import item_pipelines
 from bloomdupe.settings import has_job
 
 if TYPE_CHECKING:
-    from scrapy import Spider
+    from collections.abc import Iterator
+    from io import BytesIO
+
+    from scrapy import Request, Spider
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
     from typing_extensions import Self
 
 
@@ -49,3 +53,27 @@ class CompleteFiles:
                 store: Any = pipeline.store
                 if type(store) is FSFilesStore:
                     pipeline.store = CompleteFilesStore(store.basedir, fail)
+                    if getattr(pipeline, "thumbs", None):
+                        _write_thumbnails_first(pipeline)
+
+
+def _write_thumbnails_first(pipeline: Any) -> None:
+    """Let an image come into its place when its thumbnails are there.
+
+    Where the image is, Scrapy looks for none of them in the next run.
+    """
+    from scrapy.pipelines.images import ImagesPipeline
+
+    kind, images = type(pipeline), pipeline.get_images
+    if kind.image_downloaded is not ImagesPipeline.image_downloaded:
+        return  # it may do anything with them
+
+    def get_images(
+        response: Response, request: Request, info: Any, **more: Any
+    ) -> Iterator[tuple[str, Any, BytesIO]]:
+        found = [*images(response, request, info, **more)]
+        for path, _, data in found[1:]:
+            pipeline.store.persist_file(path, data, info)
+        yield from found[:1]
+
+    pipeline.get_images = get_images

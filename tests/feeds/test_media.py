@@ -8,9 +8,18 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 import pytest
-from spiders.media import LONG, First, fill_the_disk, full
+from spiders.media import (
+    LONG,
+    First,
+    Pictures,
+    die_between_two_files,
+    fill_the_disk,
+    full,
+)
 from support.crawl import FEEDS
 from support.engines import on_both_engines
+from support.shared_data import needs_package
+from support.site import Answer
 
 from bloomdupe.feeds import complete_files
 from bloomdupe.feeds.complete_files import CompleteFilesStore
@@ -59,6 +68,27 @@ def test_a_full_disk_stops_the_crawl_without_a_feed_exporter(crawl: Crawl) -> No
     said = r"cannot write files/some/folder/\S+, a file of a media pipeline: "
     assert re.search(said, run.log)
     assert not [*crawl.folder.rglob("file.bin")]
+
+
+def test_where_an_image_is_there_are_its_thumbnails(crawl: Crawl) -> None:
+    needs_package("PIL")
+    from PIL import Image
+
+    drawn = BytesIO()
+    Image.new("RGB", (9, 9)).save(drawn, "PNG")
+    png = Answer(drawn.getvalue(), headers={"Content-Type": "image/png"})
+    crawl.site.pages = {"/": "x", "/picture.png": png}
+    crawl.settings |= {
+        "ITEM_PIPELINES": {"scrapy.pipelines.images.ImagesPipeline": 1},
+        "IMAGES_STORE": "images",
+        "IMAGES_THUMBS": {"small": (2, 2), "large": (5, 5)},
+    }
+    crawl.killed(Pictures, before=die_between_two_files)
+    crawl.run(Pictures)
+    folders = [place.parent.name for place in crawl.folder.rglob("*.jpg")]
+    assert sorted(folders) == ["full", "large", "small"]
+    (item,) = crawl.items()
+    assert len(item["images"]) == 1
 
 
 # The store by itself

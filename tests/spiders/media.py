@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import signal
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -37,6 +39,25 @@ def full(*_: object) -> None:
 def fill_the_disk() -> None:
     """Let no file of a media pipeline be written."""
     complete_files.sync = full  # type: ignore[assignment]
+
+
+def die_between_two_files() -> None:
+    """Be killed when a second file of a media pipeline is to be synced."""
+    sync, first = complete_files.sync, iter([True])
+
+    def once(fd: int) -> None:
+        if not next(first, False):
+            os.kill(os.getpid(), signal.SIGKILL)
+        sync(fd)
+
+    complete_files.sync = once  # type: ignore[assignment]
+
+
+class Pictures(Spider):
+    name = "pictures"
+
+    def parse(self, response: Any) -> Any:
+        yield {"image_urls": [response.urljoin("/picture.png")]}
 
 
 class First(Spider):
