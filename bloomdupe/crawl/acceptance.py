@@ -125,6 +125,7 @@ class Acceptance:
         sent = SentRequest(
             slot, request.priority, payload or b"", keys, is_start(request),
             not_before, forced, form, repeats,
+            engine.host_of(request, slot) if keys else "",
         )  # fmt: skip
         engine.take(Accepted(request, sent, work, start, payload is None))
         return True

@@ -7,6 +7,7 @@ to each other, and ``bloomdupe add`` sends them to a crawl on Redis.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
 
 import mmh3
 import msgpack  # type: ignore[import-untyped]
@@ -23,6 +24,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "priority": int,
     "payload": bytes,
     "not_before": (int, float, type(None)),
+    "host": str,
 }
 """Types of fields that another worker, or a user, has sent."""
 
@@ -31,6 +33,11 @@ def partition_of(slot: str, partitions: int = PARTITIONS) -> int:
     """Return the partition of all requests of a slot."""
     number: int = mmh3.hash(slot.encode(errors="surrogatepass"), signed=False)
     return number % partitions
+
+
+def host_of(url: str) -> str:
+    """Return the host of a URL: its slot, unless the project names another."""
+    return urlsplit(url).hostname or ""
 
 
 class SentRequest(NamedTuple):
@@ -52,6 +59,14 @@ class SentRequest(NamedTuple):
     """Whether it is the redirect of a form that was posted."""
     repeats: bool = False
     """Whether it is a retry, a redirect or a later visit, which always have room."""
+    host: str = ""
+    """If its slot has another name: its host, whose partition checks and marks the
+    keys."""
+
+    @property
+    def home(self) -> str:
+        """The slot whose partition it is sent to first: there its keys are known."""
+        return self.host or self.slot
 
     @property
     def packed(self) -> bytes:

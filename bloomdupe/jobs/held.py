@@ -123,7 +123,7 @@ class HeldJob:
 
     def add_one(self, one: SentRequest) -> str:
         """Add a request that was not seen; return the name of its count."""
-        seen = self.frontier.of_slot(one.slot).seen
+        seen = self.frontier.of_slot(one.home).seen
         return add_request(one, self.rules, seen, self.push)
 
     def add(self, requests: list[SentRequest]) -> Counts:
@@ -142,7 +142,7 @@ class HeldJob:
         wanted: dict[bytes, SentRequest] = {}
         for one in requests:
             key, exact = one.keys[0]
-            if not self.frontier.of_slot(one.slot).seen.contains(key, exact=exact):
+            if not self.frontier.of_slot(one.home).seen.contains(key, exact=exact):
                 counts["unseen"] += 1
             elif self.rules.keep_out(one.slot, url_of(one.payload)):
                 counts[BLOCKED] += 1

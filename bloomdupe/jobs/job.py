@@ -229,7 +229,7 @@ class Job(ABC):
             ]
             for one in read_all(lines, project, problems):
                 key, exact = one.keys[0]
-                seen = filters[partition_of(one.slot, len(filters))]
+                seen = filters[partition_of(one.home, len(filters))]
                 known[url_of(one.payload)] = key, seen.contains(key, exact=exact)
         pending: dict[bytes, list[ListedRequest]] = {
             key: [] for key, _ in known.values()

@@ -151,7 +151,7 @@ class JobInRedis(Job):
         crawl, partitions = self._crawl, self._crawl.partitions
         entries: dict[int, list[bytes]] = {}
         for one in requests:
-            number = partition_of(one.slot, partitions)
+            number = partition_of(one.home, partitions)
             entries.setdefault(number, []).append(one.packed)
         for number, some in entries.items():
             crawl.client.ask("RPUSH", crawl.keys.inbox(number), *some)

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
 from scrapy import Request
-from scrapy.utils.httpobj import urlparse_cached
 
 from bloomdupe.crawl.retries import TIME_KEYS, checked_rule
 from bloomdupe.errors import SettingError, shown
 from bloomdupe.foreign import json_of
-from bloomdupe.frontier.sent_request import SentRequest
+from bloomdupe.frontier.sent_request import SentRequest, host_of
 from bloomdupe.requests.layout import changed, fields_of
 from bloomdupe.requests.serializer import Serializer
 
@@ -157,14 +156,16 @@ def _read(text: str, fields: dict[str, Any], project: Project) -> SentRequest:
     for use in ("callback", "errback"):
         if isinstance(name := stored.get(use), str):
             project.check_method(use, name)
+    slot, host = given.get("slot", slot_of(request)), host_of(request.url)
     return SentRequest(
-        given.get("slot", slot_of(request)),
+        slot,
         request.priority,
         payload,
         (project.key_of(request),),
         given.get("start", False),
         given.get("not_before"),
         request.dont_filter,
+        host="" if host == slot else host,
     )
 
 
@@ -201,8 +202,7 @@ def _payload_for(request: Request, callback: str | None, errback: str | None) ->
 
 def slot_of(request: Request) -> str:
     """Return the slot of a request, as Scrapy's downloader assigns it."""
-    slot = request.meta.get("download_slot")
-    return str(slot or urlparse_cached(request).hostname or "")
+    return str(request.meta.get("download_slot") or host_of(request.url))
 
 
 def _check_fields(given: object) -> None:

@@ -79,7 +79,7 @@ class CrawlEngine:
         self.durable = settings.durable
         self._unmarked: dict[bytes, tuple[str, bool]] = {}
         """Keys of requests in memory only: a request that a crash loses must not have
-        been marked. The slot of each, and whether ``start()`` has yielded it.
+        been marked. The home of each, and whether ``start()`` has yielded it.
         """
         self._refused: NotOwnerError | None = None
         self._reading = Timer(self._on_refusal)
@@ -247,6 +247,10 @@ class CrawlEngine:
         """Return the downloader's slot of a request that the running code yields."""
         return self._access.slot_of(request)
 
+    def host_of(self, request: Request, slot: str) -> str:
+        """Return the host of a request, if another partition knows its keys."""
+        return ""
+
     def knows(
         self,
         key: bytes,
@@ -281,7 +285,8 @@ class CrawlEngine:
             sent = self._with_visit(sent, work)
         if self.durable and work is None and not of_start:
             self.outcomes.ack(Outcome(accepted))
-        if not (is_part or self.frontier.is_here(sent.slot)):
+        here = self.frontier.is_here
+        if not (is_part or (here(sent.slot) and here(sent.home))):
             self._send(accepted, sent, volatile=volatile)
             return
         entry = self._push(
@@ -301,7 +306,7 @@ class CrawlEngine:
 
     def _expect_part(self, entry: Entry, accepted: Accepted, *, checked: bool) -> None:
         """Note a request that lives in memory only."""
-        keys, where = accepted.sent.keys, (accepted.sent.slot, accepted.of_start)
+        keys, where = accepted.sent.keys, (accepted.sent.home, accepted.of_start)
         self._unmarked |= {key: where for key, _ in keys}
         self.session.registry.expect_part(
             entry,
@@ -322,7 +327,7 @@ class CrawlEngine:
         request, sent, work, of_start, _ = accepted
         for key, exact in sent.keys:
             if key not in self._unmarked:
-                self._mark(key, exact, sent.slot, of_start=of_start)
+                self._mark(key, exact, sent.home, of_start=of_start)
         if entry.volatile and work is not None:  # or it would be durable
             child = self.session.registry.expect_volatile(entry, work)
             if sent.repeats and request.url == work.request.url:
@@ -343,18 +348,18 @@ class CrawlEngine:
         self,
         key: bytes,
         exact: bool,
-        slot: str | None,
+        home: str | None,
         *,
         of_start: bool,
     ) -> None:
-        """Mark a key as seen, of a request of a slot, or one without a slot."""
+        """Mark a key as seen, of a request with this home, or one without any."""
         self.frontier.seen.add(key, exact=exact)
 
     def mark_acked(self, keys: Sequence[Key]) -> None:
         """Mark requests that lived in memory, and are acknowledged now, as seen."""
         for key, exact in keys:
-            slot, of_start = self._unmarked.pop(key, (None, True))
-            self._mark(key, exact, slot, of_start=of_start)
+            home, of_start = self._unmarked.pop(key, (None, True))
+            self._mark(key, exact, home, of_start=of_start)
 
     def schedule_visit(self, visit: SentRequest) -> None:
         """Schedule a page for its next visit, if it is not revisited already."""

@@ -8,8 +8,6 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from scrapy.utils.httpobj import urlparse_cached
-
 from bloomdupe.crawl.engines.committing import Background
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.engines.handshake import PAUSE, notes_of, say_who
@@ -20,7 +18,12 @@ from bloomdupe.crawl.state.rules import RulesInForce
 from bloomdupe.errors import UnserializableError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.frontier.held_frontier import CONTROL, HeldFrontier
-from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
+from bloomdupe.frontier.sent_request import (
+    PARTITIONS,
+    SentRequest,
+    host_of,
+    partition_of,
+)
 from bloomdupe.inside_scrapy.engine import on_signal
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.layout import url_of
@@ -123,6 +126,14 @@ class WorkerEngine(CrawlEngine):
             _forget_inherited_slot(request, parent.request)
         return self._access.slot_of(request)
 
+    def host_of(self, request: Request, slot: str) -> str:
+        """Return the host of a request, if that is not the name of its slot.
+
+        A page has one host, however many slots a spider asks for it in.
+        """
+        host = host_of(request.url)
+        return "" if host == slot else host
+
     def knows(self, key: bytes, *, exact: bool, of: Request | None = None) -> bool:
         """Whether a key is seen; a link to another worker may have been sent."""
         if key in self._unmarked:
@@ -130,7 +141,7 @@ class WorkerEngine(CrawlEngine):
         if of is None:
             control = self.frontier.partitions.get(CONTROL)
             return control is not None and control.seen.contains(key, exact=exact)
-        partition = self.frontier.partitions.get(partition_of(self.slot_of(of)))
+        partition = self.frontier.partitions.get(partition_of(host_of(of.url)))
         if partition is not None:
             return partition.seen.contains(key, exact=exact)
         return self._sent.contains(_sent_key(key, of))
@@ -153,32 +164,38 @@ class WorkerEngine(CrawlEngine):
 
     def _deliver(self, sent: SentRequest) -> None:
         """Send a request, or take it in, if its partition is here by now."""
-        if self.frontier.is_here(sent.slot):
+        if self.frontier.is_here(sent.home):
             self._receive(sent)
         else:
-            self.frontier.send(partition_of(sent.slot), sent.packed)
+            self.frontier.send(partition_of(sent.home), sent.packed)
 
     def _mark(
-        self, key: bytes, exact: bool, slot: str | None, *, of_start: bool
+        self, key: bytes, exact: bool, home: str | None, *, of_start: bool
     ) -> None:
-        """Mark a key in the partition of its slot; a key of ``start()`` also here."""
+        """Mark a key in the partition of its home; a key of ``start()`` also here."""
         control = self.frontier.partitions.get(CONTROL)
         if of_start and control is not None:
             control.seen.add(key, exact=exact)
-        if slot is not None:
-            self._deliver(SentRequest(slot, 0, b"", ((key, exact),)))
+        if home is not None:
+            self._deliver(SentRequest(home, 0, b"", ((key, exact),)))
 
     # Requests of others
 
     def _receive(self, sent: SentRequest) -> None:
-        """Take in a request that another worker, or a user, has sent."""
-        seen, keys = self.frontier.of_slot(sent.slot).seen, list(sent.keys)
+        """Take in a request that another worker, or a user, has sent.
+
+        If it is new, and its slot is another partition's, it goes on to that.
+        """
+        seen, keys = self.frontier.of_slot(sent.home).seen, list(sent.keys)
         if sent.payload and self._keeps_out(seen, sent, keys):
             return
         for key, exact in keys:
             if key not in self._unmarked:
                 seen.add(key, exact=exact)
         if not sent.payload:
+            return
+        if sent.host:
+            self._deliver(sent._replace(keys=(), host=""))
             return
         self.has_work()
         self._push(sent)
@@ -203,7 +220,8 @@ class WorkerEngine(CrawlEngine):
                     self._stats.inc_value("dupefilter/filtered")
                     return True
                 keys.append(second)
-        return not (sent.repeats or self.session.slots.room_for(sent.slot))
+        has_room = sent.host or sent.repeats or self.session.slots.room_for(sent.slot)
+        return not has_room
 
     def _second_use(
         self, seen: BloomFilter, sent: SentRequest
@@ -266,7 +284,7 @@ class WorkerEngine(CrawlEngine):
         for entry in entries:
             try:
                 sent = SentRequest.read(entry)
-                if partition_of(sent.slot) != number:
+                if partition_of(sent.home) != number:
                     raise ValueError("it belongs to another partition")
             except ValueError as error:
                 logger.error(  # noqa: TRY400 - the reason says it all
@@ -381,11 +399,9 @@ def _forget_inherited_slot(request: Request, parent: Request) -> None:
     """Remove the slot that a request has inherited from its parent's host.
 
     Scrapy's downloader writes the slot into ``meta``; redirects and
-    ``meta=response.meta`` pass it on. So a page that is found on two hosts would have
-    two slots. A slot that a spider has named stays.
+    ``meta=response.meta`` pass it on. So pages of many hosts would be in one slot, and
+    one worker would have all of them. A slot that a spider has named stays.
     """
     slot = request.meta.get("download_slot")
-    if slot is None or slot == urlparse_cached(request).hostname:
-        return
-    if slot == urlparse_cached(parent).hostname:
+    if slot is not None and host_of(request.url) != slot == host_of(parent.url):
         del request.meta["download_slot"]
