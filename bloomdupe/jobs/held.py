@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.crawl.added_requests import BLOCKED, TAKEN_IN, add_request
 from bloomdupe.crawl.state.failures import failures_in
 from bloomdupe.crawl.state.rules import Rules
+from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.frontier import NEWEST_FIRST, Frontier
 from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.frontier.sent_request import SentRequest
-from bloomdupe.requests.layout import Visit, changed, url_of
+from bloomdupe.requests.layout import Visit, changed, fields_of, url_of
 from bloomdupe.store.format import FAILURES
 from bloomdupe.store.store import Part
 
@@ -202,9 +203,9 @@ class HeldJob:
         dropped = 0
         for number, store in self.stores.items():
             waiting = {
-                one.url: (digest, one)
+                _purpose(one.payload): (digest, one)
                 for digest, one in failures_in(store)
-                if one.waiting
+                if one.waiting and one.payload
             }
             for some in pending_requests(store, selection.slot):
                 gone = [
@@ -214,7 +215,7 @@ class HeldJob:
                     and (project is None or project.page_of(one.payload) in pages)
                 ]
                 self.frontier.remove(gone)
-                failed = (waiting.pop(url_of(one.payload), None) for one in gone)
+                failed = (waiting.pop(_purpose(one.payload), None) for one in gone)
                 puts = {
                     digest: failure._replace(waiting=False).packed()
                     for digest, failure in filter(None, failed)
@@ -227,6 +228,15 @@ class HeldJob:
     def pending(self) -> int:
         """Number of pending requests, delayed ones included."""
         return self.frontier.pending + self.frontier.waiting
+
+
+def _purpose(payload: bytes) -> str:
+    """Return what distinguishes a stored request from others, and not from a retry."""
+    try:
+        fields = fields_of(payload)
+    except UnserializableError:  # it is no retry of anything
+        return ""
+    return repr([fields.get(name) for name in ("url", "method", "body", "callback")])
 
 
 def brought_back(payload: bytes) -> bytes:

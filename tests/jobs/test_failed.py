@@ -112,3 +112,18 @@ def test_requeue_makes_a_failed_request_pending_once(verb: Verb, job: Path) -> N
     # It has failed, as before it was pending again.
     assert re.findall(r"example/(\d)", verb("list", job, "--failed").out) == ["4", "1"]
     assert verb("verify", job).code == 0
+
+
+def test_drop_knows_failed_requests_of_one_url_apart(
+    verb: Verb, tmp_path: Path
+) -> None:
+    """Those of an API, say; and an ordinary request for the same URL beside them."""
+    queries = [Request(A, method="POST", body=f"{n}") for n in range(3)]
+    payloads = [Serializer(SPIDER).dump(query) for query in queries]
+    first, *_ = failures()
+    job = make_job(tmp_path / "job", [A])
+    add_failures(job, (first._replace(url=A, payload=one) for one in payloads))
+    again = ("requeue", job, "--failed")
+    assert verb(*again).out == "3 pending now\n"
+    assert verb("drop", job, "--pattern", ".").out == "4 removed, 0 pending\n"
+    assert verb(*again).out == "3 pending now\n"

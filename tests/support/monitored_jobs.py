@@ -45,7 +45,7 @@ def store_of(job: Path) -> Iterator[Store]:
 
 def add_failures(job: Path, failures: Iterable[Failure]) -> None:
     """Add failed requests to a job that has stopped."""
-    puts = {digest_of(one.url.encode()): one.packed() for one in failures}
+    puts = {digest_of(one.url.encode(), one.payload): one.packed() for one in failures}
     with store_of(job) as store:
         store.commit(Part(changes={FAILURES: puts}))
 
