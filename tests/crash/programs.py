@@ -3,7 +3,7 @@
 A program is a dictionary that could be JSON:
 
 ``pages``   the answers of the site: see :func:`answer_to`
-``far``     pages that are on another host
+``hosts``   the hosts of pages that are on another one: numbers for ``on_host()``
 ``bodies``  lists of steps of the spider, by names: see ``tests/spiders/generated.py``
 ``limits``  ``CLOSESPIDER_...`` settings of the first runs
 ``uses``    names of :data:`SETTINGS`
@@ -25,7 +25,7 @@ from functools import cache
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from support.site import Answer, Visit
+from support.site import Answer, Visit, on_host
 
 Program: TypeAlias = dict[str, Any]
 Step: TypeAlias = list[Any]
@@ -69,8 +69,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 def url_of(program: Program, base: str, page: str) -> str:
     """Return the URL of a page, on its host."""
-    far = page in program.get("far", [])
-    return f"{base.replace('127.0.0.1', 'localhost') if far else base}/{page}"
+    url, number = f"{base}/{page}", program.get("hosts", {}).get(page)
+    return url if number is None else on_host(url, number)
 
 
 def answer_to(program: Program, visit: Visit) -> Answer | None:
@@ -113,7 +113,7 @@ class Making:
         self.rng = random.Random(seed)
         self.bodies: dict[str, list[Step]] = {}
         self.pages: dict[str, str] = {}
-        self.far: list[str] = []
+        self.hosts: dict[str, int] = {}
         self.uses: list[str] = []
         self.limits: dict[str, int] = {}
         self.links: list[tuple[str, dict[str, Any]]] = []
@@ -172,7 +172,7 @@ class Making:
             "bodies": self.bodies,
             "uses": self.uses,
         }
-        program |= {"limits": self.limits, "far": self.far}
+        program |= {"limits": self.limits, "hosts": self.hosts}
         return deepcopy(program)
 
 
@@ -258,9 +258,10 @@ def redirects(making: Making) -> None:
 
 def far(making: Making) -> None:
     """Pages on another host, and redirects to it."""
-    making.far += making.some(len(making.ordinary) // 3)
-    making.far.append(apart := making.page("ok"))
-    making.lead_to(f"to {making.far[0]}", f"to {apart}")
+    pages = making.some(len(making.ordinary) // 3)
+    pages.append(apart := making.page("ok"))
+    making.hosts |= dict.fromkeys(pages, 0)
+    making.lead_to(f"to {pages[0]}", f"to {apart}")
 
 
 def some_are(making: Making, kind: str) -> None:

@@ -1,13 +1,15 @@
 """The program of crawls that several workers share: the features of everyday spiders.
 
 It is one of ``programs.py``, with each of these features in many places, and with
-features that matter to several workers: slots, over which the pages are spread; pages
-that all workers have in memory; and pages that are revisited, or added.
+features that matter to several workers: hosts, over which the pages are spread, and
+slots with other names; pages that all workers have in memory; and pages that are
+revisited, or added.
 """
 
 from __future__ import annotations
 
 import re
+from random import Random
 from typing import Any
 
 from programs import FEATURES, ROOTS, Making, Program
@@ -33,8 +35,8 @@ ONCE = (
     "partials",
     "priorities",
 )
-HOSTS = 12
-"""On which the pages seem to be: slots of the downloader."""
+OTHER_SLOTS = 4
+"""In which a link names one, instead of its host."""
 DAY = 86_400
 """Seconds, after which some pages are revisited."""
 MOST = 90
@@ -96,16 +98,23 @@ def shared_program(seed: int, size: int, across: int) -> Program:
             if step[0] == "ask":
                 page = step[2].get("page", step[1])
                 again = {"bloomdupe_revisit": DAY} if page in revisited else {}
-                meta = {"download_slot": slot_of(page, making.pages), **again}
+                meta = {**slot_of(page, making.rng), **again}
                 step[2]["meta"] = {**step[2].get("meta", {}), **meta}
+                making.hosts[page] = number_of(page, making.pages)
     return {**making.program(), "revisited": [f"/{page}" for page in revisited]}
 
 
-def slot_of(page: str, pages: dict[str, str]) -> str:
-    """Return the slot of a page, or of its target: one worker owns all requests."""
-    page = pages.get(page, "").partition("to ")[2] or page
-    number = int(re.sub(r"\D", "", page))
-    return "trap" if page.startswith("trap") else f"host{number % HOSTS}"
+def slot_of(page: str, rng: Random) -> dict[str, str]:
+    """Return the name of a slot, where a link to a page has one."""
+    if page.startswith("trap"):
+        return {"download_slot": "trap"}
+    other = rng.randrange(3 * OTHER_SLOTS)
+    return {"download_slot": f"other{other}"} if other < OTHER_SLOTS else {}
+
+
+def number_of(page: str, pages: dict[str, str]) -> int:
+    """Return the number of a page, or of its target, which has the same host."""
+    return int(re.sub(r"\D", "", pages.get(page, "").partition("to ")[2] or page))
 
 
 def rounds(making: Making) -> None:

@@ -23,6 +23,7 @@ from scrapy.http import Response
 from scrapy.settings import BaseSettings
 from support.components import Listens
 from support.counters import PerRun
+from support.site import on_host
 from support.stops import durable, pause, stop_at, wanted
 from typing_extensions import Self
 
@@ -285,10 +286,8 @@ class Generated(Listens):
 
     def url(self, page: str) -> str:
         """Return the URL of a page, some of which are on another host."""
-        base = SITE
-        if page in self.program.get("far", []):
-            base = base.replace("127.0.0.1", "localhost")
-        return f"{base}/{page}"
+        url, number = f"{SITE}/{page}", self.program.get("hosts", {}).get(page)
+        return url if number is None else on_host(url, number)
 
 
 async def listed(outputs: AsyncIterator[Any]) -> list[Any]:

@@ -5,26 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from threading import Lock
 from typing import Any
+from urllib.parse import urljoin
 
 from scrapy import Request, Spider
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 from support.components import Listens
+from support.site import on_host
 from support.stops import pause
 
 HOSTS = 7
-"""On which the pages of one site seem to be: slots of the downloader."""
+"""On which the pages of a site are, but for the first."""
 SLOT_OF_LEADER = "u"
 """A slot in the control partition."""
 
 
-def on(number: int) -> dict[str, str]:
-    """Return the meta of a request for a page."""
-    return {"download_slot": str(number % HOSTS)}
-
-
 class All(Spider):
-    """All pages of a site, as if they were on seven hosts."""
+    """All pages of a site, on seven hosts."""
 
     name = "all"
 
@@ -36,7 +33,8 @@ class All(Spider):
         for href in response.css("a::attr(href)").getall():
             number = int(href[1:])
             if number < self.settings.getint("PAGES", 1_000):
-                yield response.follow(href, meta=on(number))
+                url = urljoin(self.start_urls[0], href)
+                yield Request(on_host(url, number % HOSTS))
 
 
 class Anywhere(All):
@@ -49,7 +47,7 @@ class Anywhere(All):
         yield {"page": number}
         for nth, link in enumerate(response.css("a::attr(href)").getall()):
             for slot in range(2):
-                meta = on(number + nth + slot)
+                meta = {"download_slot": f"{(number + nth + slot) % HOSTS}"}
                 yield response.follow(link, meta=meta)
 
 

@@ -26,6 +26,18 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+HOSTS = (
+    "localhost", "127.1", "127.0.1", "0x7f.1", "0177.1", "0x7f.0.0.1", "0177.0.0.1",
+    "127.0.0.0x1", "127.0.0.01", "2130706433", "0x7f000001", "017700000001",
+)  # fmt: skip
+"""Other names of this machine, which are hosts of their own to a crawl."""
+
+
+def on_host(url: str, number: int) -> str:
+    """Return a URL of a site as one of another host."""
+    return url.replace("127.0.0.1", HOSTS[number % len(HOSTS)])
+
+
 @dataclass(frozen=True)
 class Answer:
     body: str | bytes = ""
