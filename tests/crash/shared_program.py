@@ -100,7 +100,8 @@ def shared_program(seed: int, size: int, across: int) -> Program:
                 again = {"bloomdupe_revisit": DAY} if page in revisited else {}
                 meta = {**slot_of(page, making.rng), **again}
                 step[2]["meta"] = {**step[2].get("meta", {}), **meta}
-                making.hosts[page] = number_of(page, making.pages)
+                if not page.startswith("trap"):  # or they would come in any order
+                    making.hosts[page] = number_of(page, making.pages)
     return {**making.program(), "revisited": [f"/{page}" for page in revisited]}
 
 
