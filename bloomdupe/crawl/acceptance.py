@@ -107,6 +107,7 @@ class Acceptance:
             )
             if skip:
                 self._stats.inc_value("bloomdupe/start_requests_skipped")
+                session.access.wake_start()
                 if engine.starting.repeats_itself:
                     self._warn("polling", POLLING, request)
                 return False

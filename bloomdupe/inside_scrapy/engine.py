@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 RECHECK = 0.05
 """Seconds until a slot is checked again that foreign requests keep busy."""
+SOON = 0.005
+"""Seconds until ``start()`` has gone on after a request, if it does not wait long."""
 LONG = 1.0
 """Seconds until a slot is checked again without a call meanwhile."""
 
@@ -53,6 +55,7 @@ class EngineAccess:
         self._downloader = engine.downloader
         self._slots = self._downloader.slots
         self._slot_settings = self._downloader.per_slot_settings
+        self._waking = Timer(self.wake)
         # The clock of Slot.lastseen.
         self._clock: Callable[[], float] = (
             time.monotonic if hasattr(downloader_module, "monotonic") else time.time
@@ -185,6 +188,14 @@ class EngineAccess:
         slot = self._engine._slot
         if slot is not None:
             slot.nextcall.schedule()
+
+    def wake_start(self) -> None:
+        """Let the engine ask once more when ``start()`` has gone on.
+
+        It asks before that, and sends ``scheduler_empty`` if nothing is pending, for
+        which a lazy ``start()`` waits.
+        """
+        self._waking.set(SOON)
 
 
 class _InTurn:

@@ -187,7 +187,8 @@ class BareSession(Session):
 
     def __init__(self, slot_of: Callable[[Request], str]) -> None:
         nothing: Any = SimpleNamespace(
-            inc_value=_nothing, took=_nothing, wake=_nothing, read_again=_nothing,
+            inc_value=_nothing, took=_nothing, wake=_nothing, wake_start=_nothing,
+            read_again=_nothing,
             limited=False, start_requests="resume", max_failures=0,
             answering=None, slot_of=slot_of, go_through=_nothing,
         )  # fmt: skip

@@ -7,7 +7,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from spiders.starting import Ended, Fed, InTurn, LateItems, Stamped
+from spiders.starting import (
+    Ended,
+    Fed,
+    InTurn,
+    LateItems,
+    Stamped,
+    without_heartbeat,
+)
 from support.crawl import FEEDS, Crawl
 from support.engines import on_both_engines
 from support.full_filter import take_everything_for_seen
@@ -56,7 +63,11 @@ def test_before_its_end_start_may_change_the_order(crawl: Crawl) -> None:
 def test_a_lazy_start_waits_until_nothing_is_pending(crawl: Crawl) -> None:
     """Scrapy tells so whenever it gets no request, and here requests are delayed."""
     crawl.run(Fed)
-    assert [one for one in items(crawl) if len(one[0]) == 3] == [("abc", 0), ("cba", 0)]
+    found = items(crawl)
+    assert [one for one in found if len(one[0]) == 3] == [("abc", 0), ("cba", 0)]
+    # In the next run every request is skipped.
+    assert crawl.run(Fed, before=without_heartbeat).requested == []
+    assert items(crawl) == found
 
 
 # Keys of pages that must not be lost

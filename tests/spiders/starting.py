@@ -7,9 +7,11 @@ import uuid
 from typing import Any
 
 from scrapy import Request, Spider, signals
+from scrapy.core.engine import ExecutionEngine
 from scrapy.exceptions import DropItem
 from support.components import OfCrawler
 from support.counters import PerRun
+from support.forks import DEADLINE
 from support.stops import moment
 
 
@@ -58,6 +60,11 @@ class Fed(Base):
             await self.crawler.signals.wait_for(signals.scheduler_empty)
             scheduler = self.crawler.engine._slot.scheduler  # type: ignore[union-attr]
             yield {"page": names, "n": len(scheduler)}
+
+
+def without_heartbeat() -> None:
+    """Let Scrapy's engine ask for no request by itself."""
+    ExecutionEngine._SLOT_HEARTBEAT_INTERVAL = 10 * DEADLINE
 
 
 class InTurn(Base):
