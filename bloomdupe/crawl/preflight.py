@@ -139,9 +139,10 @@ def refuse(crawler: Crawler, settings: BaseSettings, error: BloomDupeError) -> N
 
 
 def _refuse_late(error: BloomDupeError) -> None:
+    """Say so, and let a script have the error, which it may not look at."""
+    _say(error)
     if running_command() is None:
         raise error
-    _say(error)
 
 
 def _say(error: BloomDupeError) -> None:

@@ -184,6 +184,11 @@ def lock_owner(path: Path, name: str = OWNER) -> Descriptor:
     if not _lock(fd):
         owner = Owner.of(os.pread(fd, 64, 0))
         lock.close()
+        if owner.process == os.getpid():
+            raise StoreLockedError(
+                f"{path} is in use by this process; give each of its crawls a place of"
+                " its own"
+            )
         raise StoreLockedError(
             f"{path} is in use by process {owner.process or 'unknown'}; wait for it or"
             " stop it, or kill it if it hangs: nothing is lost"

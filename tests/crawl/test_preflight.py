@@ -214,6 +214,7 @@ def test_a_script_has_the_error(crawl: Crawl, process: str) -> None:
         handle = "print(crawling.exception())\n"
     run = run_script(crawl, SCRIPT.format(process=process) + handle)
     assert "was made with spider = 'first'" in run.log
+    assert "The crawl does not begin: " in run.log
     assert crawl.contents() == files
 
 
