@@ -138,7 +138,7 @@ def test_failed_requests_are_not_retried_twice_after_a_kill(crawl: Crawl) -> Non
 def test_a_failed_request_is_known_when_its_retry_is_read_from_the_store(
     crawl: Crawl, site: Site, pages: dict[str, Page]
 ) -> None:
-    """Each try has the headers of its run, as if a middleware had set them."""
+    """Each try has headers and values in ``meta`` that a middleware has set."""
     crawl.starts, pages["/x"] = ("/x",), Answer("", 503)
     options = {**AGAIN, "RETRY_ENABLED": True, "RETRY_TIMES": 1}
     crawl.run(Wrong, USER_AGENT="first", **options)

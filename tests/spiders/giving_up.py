@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from scrapy import Spider
@@ -56,6 +57,7 @@ class Pipeline:
 
 class Refuses:
     def process_request(self, request: Any, spider: Any = None) -> None:
+        request.meta["process"] = os.getpid()  # as one that chooses proxies does
         if "ignored" in request.url:
             raise IgnoreRequest("on purpose")
         if "lost" in request.url:

@@ -170,7 +170,8 @@ class Failures(Participant):
         if in_flight.failed is not None:
             self._failed(ledger, in_flight, in_flight.failed)
         elif in_flight.request.url in ledger.urls and not in_flight.retried:
-            ledger.forget(self._key_of(in_flight.request, in_flight.first))
+            key = self._key_of(in_flight.request, in_flight.first)
+            ledger.forget(ledger.known_as(key))
 
     def kept_out(self, slot: str, request: Request, payload: bytes | None) -> None:
         """Note that a pending request of a slot was dropped.
@@ -180,7 +181,7 @@ class Failures(Participant):
         ledger = self._of(slot) if self._limit else None
         if ledger is None or request.url not in ledger.urls:
             return
-        digest = self._key_of(request, payload)
+        digest = ledger.known_as(self._key_of(request, payload))
         if digest in ledger.known:
             ledger.put(digest, ledger.read(digest)._replace(waiting=False))
 
@@ -188,7 +189,7 @@ class Failures(Participant):
         self, ledger: _Ledger, in_flight: InFlightRequest, reason: FailureReason
     ) -> None:
         request = in_flight.request
-        digest = self._key_of(request, in_flight.first)
+        digest = ledger.known_as(self._key_of(request, in_flight.first))
         before = ledger.read(digest) if digest in ledger.known else None
         referer = request.headers.get("Referer")
         failure = Failure(
@@ -272,6 +273,18 @@ class _Ledger:
         stored = sorted(failures_in(self.store), key=lambda one: one[1].time)
         for digest, failure in stored:
             self._remember(digest, failure)
+
+    def known_as(self, digest: bytes) -> bytes:
+        """Return the key of a request that failed before; else its own.
+
+        If the process has died between two tries, only the second try is known, with
+        all that a middleware had put into ``meta`` by then.
+        """
+        if digest in self.known:
+            return digest
+        page = page_of(digest)
+        same = (one for one in self.known if page_of(one) == page)
+        return next((one for one in same if self.read(one).waiting), digest)
 
     def read(self, digest: bytes) -> Failure:
         """Return a known failure."""
