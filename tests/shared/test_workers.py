@@ -9,7 +9,6 @@ from scrapy import Spider
 from spiders.workers import (
     SLOT_OF_LEADER,
     All,
-    Anywhere,
     FromATask,
     InMemory,
     InMemoryForLong,
@@ -46,21 +45,6 @@ def test_an_impossible_crawl_is_refused(crawl: Crawl) -> None:
         run = crawl.refused(spider, **{name: value})
         assert re.search(words, run.log), run.log
     assert crawl.items() == items
-
-
-def test_a_page_comes_once_in_however_many_slots_it_is_asked_for(
-    crawl: Crawl, engine: Redis
-) -> None:
-    crawl.site.hold_after(1)
-    crew = [crawl.start(Anywhere) for _ in range(2)]
-    crew[0].until(lambda: len(engine.owners) == 2)
-    crawl.site.release()
-    for worker in crew:
-        worker.until_finished()
-    assert sorted(crawl.site.requested) == sorted(PAGES)
-    assert sorted(item["page"] for item in crawl.items()) == [*range(150)]
-    checked = crawl.bloomdupe("check", crawl.engine.job, f"{crawl.site.base}/149")
-    assert "seen" in checked
 
 
 @pytest.mark.parametrize("spider", [InTwoSteps, InMemory, FromATask])

@@ -37,20 +37,6 @@ class All(Spider):
                 yield Request(on_host(url, number % HOSTS))
 
 
-class Anywhere(All):
-    """Names another slot for each link to a page."""
-
-    name = "anywhere"
-
-    def parse(self, response: Response) -> Any:
-        number = self.number(response)
-        yield {"page": number}
-        for nth, link in enumerate(response.css("a::attr(href)").getall()):
-            for slot in range(2):
-                meta = {"download_slot": f"{(number + nth + slot) % HOSTS}"}
-                yield response.follow(link, meta=meta)
-
-
 class Timed(Listens, All):
     """Says when the downloader has sent the request for a page."""
 
