@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.added_requests import BLOCKED, TAKEN_IN, add_request
-from bloomdupe.crawl.state.failures import failures_in
+from bloomdupe.crawl.state.failures import digest_of, failures_in, page_of
 from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.frontier import NEWEST_FIRST, Frontier
@@ -154,7 +154,15 @@ class HeldJob:
         for one in wanted.values():
             self.push(one._replace(payload=brought_back(one.payload)))
         counts[TAKEN_IN] += len(wanted)
-        self.commit()
+        pages, parts = {page_of(digest_of(key)) for key in wanted}, {}
+        for number, store in self.stores.items():
+            puts: dict[bytes, bytes] = {}
+            for digest, failure in failures_in(store):
+                if (page := page_of(digest)) in pages:
+                    pages.remove(page)  # the request stands for one of them
+                    puts[digest] = failure._replace(waiting=True).packed()
+            parts[number] = Part(changes={FAILURES: puts})
+        self.commit(parts)
         return counts
 
     def requeue_failed(

@@ -92,6 +92,14 @@ def test_failed_requests_are_retried_and_removed_on_success(
 
 
 @on_both_engines
+def test_a_start_request_of_a_new_round_is_not_retried_besides(crawl: Crawl) -> None:
+    crawl.settings |= {"BLOOMDUPE_START_REQUESTS": "again", **AGAIN}
+    for _ in range(2):
+        assert crawl.run(Wrong, starts=("/404",)).requested == ["/404"]
+    assert failures(crawl)["/404"].times == 1
+
+
+@on_both_engines
 def test_blocked_failed_requests_are_not_retried(crawl: Crawl) -> None:
     crawl.run(Wrong, starts=("/x", "/y"), **AGAIN)
     job = crawl.engine.job

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from scrapy import Request
+from scrapy.utils.request import fingerprint
 from support.jobs import SPIDER, Verb, make_job, urls
 from support.monitored_jobs import add_failures
 
@@ -38,7 +39,7 @@ def failures() -> Iterator[Failure]:
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
     job = make_job(tmp_path / "job", [], done=WHY)
-    add_failures(job, failures())
+    add_failures(job, failures(), lambda url: fingerprint(Request(url)))
     return job
 
 
@@ -112,6 +113,14 @@ def test_requeue_makes_a_failed_request_pending_once(verb: Verb, job: Path) -> N
     # It has failed, as before it was pending again.
     assert re.findall(r"example/(\d)", verb("list", job, "--failed").out) == ["4", "1"]
     assert verb("verify", job).code == 0
+
+
+def test_a_page_that_is_requeued_is_not_requeued_once_more(
+    verb: Verb, job: Path
+) -> None:
+    assert verb("requeue", job, f"{A}1").out == "1 pending now\n"
+    said = verb("requeue", job, "--failed", "--reason", "503,timeout").out
+    assert said == "1 pending now\n1 was pending already: not added\n"
 
 
 def test_drop_knows_failed_requests_of_one_url_apart(

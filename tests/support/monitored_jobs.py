@@ -15,7 +15,7 @@ from bloomdupe.store.store import Part
 from support.jobs import make_job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from bloomdupe.jobs.view import View
@@ -43,9 +43,11 @@ def store_of(job: Path) -> Iterator[Store]:
         yield store
 
 
-def add_failures(job: Path, failures: Iterable[Failure]) -> None:
-    """Add failed requests to a job that has stopped."""
-    puts = {digest_of(one.url.encode(), one.payload): one.packed() for one in failures}
+def add_failures(
+    job: Path, failures: Iterable[Failure], page_of: Callable[[str], bytes] = str.encode
+) -> None:
+    """Add failed requests to a job that has stopped, with these keys of their URLs."""
+    puts = {digest_of(page_of(one.url), one.payload): one.packed() for one in failures}
     with store_of(job) as store:
         store.commit(Part(changes={FAILURES: puts}))
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgpack  # type: ignore[import-untyped]
 
 from bloomdupe.crawl.progress.pace import plural
+from bloomdupe.errors import UnserializableError
 from bloomdupe.printable import logger_of
-from bloomdupe.requests.layout import Visit
+from bloomdupe.requests.layout import Visit, fields_of
 from bloomdupe.store.format import DIGEST_BYTES, FAILURES, stored_priority
 from bloomdupe.store.store import Part, Participant, Unwritten
 
@@ -106,22 +107,27 @@ class Failures(Participant):
         """Retry what has failed in earlier runs, of stores that have come since.
 
         Requests that are pending already, that cannot be stored, or that a rule keeps
-        out are left out. All stay among the failed requests until they succeed.
+        out are left out. All stay among the failed requests until they succeed. Start
+        requests that ``start()`` yields anew are forgotten instead.
         """
         engine, reasons = self._engine, self._engine.settings.retry_failed
+        anew = engine.run.new_round or engine.settings.start_requests == "always"
         retried, has_new = 0, False
         for ledger in self._here.values():
             if ledger.retried:
                 continue
             ledger.retried = True
             has_new = has_new or bool(ledger.known)
-            if reasons is None:
-                continue
-            for digest, one in failures_in(ledger.store):
-                if (
-                    one.time < self._begun
+            for digest, one in (
+                failures_in(ledger.store) if anew or reasons is not None else ()
+            ):
+                if one.time >= self._begun or not one.payload:
+                    continue
+                if anew and _is_start(one.payload):
+                    ledger.forget(digest)
+                elif (
+                    reasons is not None
                     and not one.waiting
-                    and one.payload
                     and one.is_to_retry(reasons)
                     and not engine.rules.drop(one.slot, one.url)
                 ):
@@ -397,6 +403,15 @@ def digest_of(fingerprint: bytes, identity: bytes | None = None) -> bytes:
     Requests of one page have the first half in common.
     """
     return _half(fingerprint) + _half(fingerprint if identity is None else identity)
+
+
+def _is_start(payload: bytes) -> bool:
+    """Whether a stored request is a start request."""
+    try:
+        meta = fields_of(payload).get("meta")
+    except UnserializableError:
+        return False
+    return isinstance(meta, dict) and bool(meta.get("is_start_request"))
 
 
 def page_of(digest: bytes) -> bytes:
