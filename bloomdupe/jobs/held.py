@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from bloomdupe.store.store import Store
 
 
+PURPOSE = ("url", "method", "body", "callback", "cb_kwargs")
+"""Elements of a stored request that a retry has from the first try."""
 MOST_SHOWN = 20
 MOST_SAID = 1_000
 """Characters of a problem's description."""
@@ -244,7 +246,7 @@ def _purpose(payload: bytes) -> str:
         fields = fields_of(payload)
     except UnserializableError:  # it is no retry of anything
         return ""
-    return repr([fields.get(name) for name in ("url", "method", "body", "callback")])
+    return repr([fields.get(name) for name in PURPOSE])
 
 
 def brought_back(payload: bytes) -> bytes:
