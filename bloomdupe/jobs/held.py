@@ -8,9 +8,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.added_requests import BLOCKED, TAKEN_IN, add_request
-from bloomdupe.crawl.state.failures import digest_of, failures_in, page_of
+from bloomdupe.crawl.state.failures import (
+    digest_of,
+    failures_in,
+    is_later_try,
+    page_of,
+)
 from bloomdupe.crawl.state.rules import Rules
-from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.frontier import NEWEST_FIRST, Frontier
 from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.frontier.sent_request import SentRequest
@@ -19,11 +23,12 @@ from bloomdupe.store.format import FAILURES
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from typing_extensions import Self
 
+    from bloomdupe.crawl.state.failures import Failure
     from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.frontier.slot_queue import QueueOrder
     from bloomdupe.jobs.listed import Selection
@@ -31,8 +36,6 @@ if TYPE_CHECKING:
     from bloomdupe.store.store import Store
 
 
-PURPOSE = ("url", "method", "body", "callback", "cb_kwargs")
-"""Elements of a stored request that a retry has from the first try."""
 MOST_SHOWN = 20
 MOST_SAID = 1_000
 """Characters of a problem's description."""
@@ -156,14 +159,11 @@ class HeldJob:
         for one in wanted.values():
             self.push(one._replace(payload=brought_back(one.payload)))
         counts[TAKEN_IN] += len(wanted)
-        pages, parts = {page_of(digest_of(key)) for key in wanted}, {}
-        for number, store in self.stores.items():
-            puts: dict[bytes, bytes] = {}
-            for digest, failure in failures_in(store):
-                if (page := page_of(digest)) in pages:
-                    pages.remove(page)  # the request stands for one of them
-                    puts[digest] = failure._replace(waiting=True).packed()
-            parts[number] = Part(changes={FAILURES: puts})
+        pages = {page_of(digest_of(key)): one.payload for key, one in wanted.items()}
+        parts = {
+            number: Part(changes={FAILURES: dict.fromkeys(_repeated(store, pages))})
+            for number, store in self.stores.items()
+        }
         self.commit(parts)
         return counts
 
@@ -212,11 +212,7 @@ class HeldJob:
         """
         dropped = 0
         for number, store in self.stores.items():
-            waiting = {
-                _purpose(one.payload): (digest, one)
-                for digest, one in failures_in(store)
-                if one.waiting and one.payload
-            }
+            waiting = [one for one in failures_in(store) if one[1].waiting]
             for some in pending_requests(store, selection.slot):
                 gone = [
                     one
@@ -225,11 +221,13 @@ class HeldJob:
                     and (project is None or project.page_of(one.payload) in pages)
                 ]
                 self.frontier.remove(gone)
-                failed = (waiting.pop(_purpose(one.payload), None) for one in gone)
-                puts = {
-                    digest: failure._replace(waiting=False).packed()
-                    for digest, failure in filter(None, failed)
-                }
+                puts: dict[bytes, bytes] = {}
+                for one in gone if waiting else ():
+                    failed = _failed_before(one.payload, waiting)
+                    if failed is not None:
+                        waiting.remove(failed)
+                        digest, failure = failed
+                        puts[digest] = failure._replace(waiting=False).packed()
                 self.commit({number: Part(changes={FAILURES: puts})})
                 dropped += len(gone)
         return dropped
@@ -240,13 +238,27 @@ class HeldJob:
         return self.frontier.pending + self.frontier.waiting
 
 
-def _purpose(payload: bytes) -> str:
-    """Return what distinguishes a stored request from others, and not from a retry."""
-    try:
-        fields = fields_of(payload)
-    except UnserializableError:  # it is no retry of anything
-        return ""
-    return repr([fields.get(name) for name in PURPOSE])
+def _repeated(store: Store, pages: Mapping[bytes, bytes]) -> Iterator[bytes]:
+    """Yield the keys of failures that are pending anew, by page, for their callback."""
+    for digest, one in failures_in(store):
+        payload = pages.get(page_of(digest))
+        if payload and one.payload:
+            callbacks = [
+                fields_of(each).get("callback") for each in (payload, one.payload)
+            ]
+            if callbacks[0] == callbacks[1]:
+                yield digest
+
+
+def _failed_before(
+    payload: bytes, failures: list[tuple[bytes, Failure]]
+) -> tuple[bytes, Failure] | None:
+    """Return the failure of a stored request, or of a try before it."""
+    for found in failures:
+        if found[1].payload == payload:
+            return found
+    same = (found for found in failures if is_later_try(payload, found[1].payload))
+    return next(same, None)
 
 
 def brought_back(payload: bytes) -> bytes:

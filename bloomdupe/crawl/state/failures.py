@@ -37,6 +37,8 @@ BY_SCRAPY = (
     "redirect_urls", "retry_times",
 )  # fmt: skip
 """Keys of ``meta`` that Scrapy sets on the way; they may differ in the next run."""
+KEPT = ("url", "method", "body", "callback", "errback", "cb_kwargs")
+"""Fields of a request that its retries have, too; in ``meta`` these may have more."""
 
 
 class _Known(NamedTuple):
@@ -177,7 +179,7 @@ class Failures(Participant):
             self._failed(ledger, in_flight, in_flight.failed)
         elif in_flight.request.url in ledger.urls and not in_flight.retried:
             key = self._key_of(in_flight.request, in_flight.first)
-            ledger.forget(ledger.known_as(key))
+            ledger.forget(ledger.known_as(key, in_flight.first))
 
     def kept_out(self, slot: str, request: Request, payload: bytes | None) -> None:
         """Note that a pending request of a slot was dropped.
@@ -187,7 +189,7 @@ class Failures(Participant):
         ledger = self._of(slot) if self._limit else None
         if ledger is None or request.url not in ledger.urls:
             return
-        digest = ledger.known_as(self._key_of(request, payload))
+        digest = ledger.known_as(self._key_of(request, payload), payload)
         if digest in ledger.known:
             ledger.put(digest, ledger.read(digest)._replace(waiting=False))
 
@@ -195,7 +197,8 @@ class Failures(Participant):
         self, ledger: _Ledger, in_flight: InFlightRequest, reason: FailureReason
     ) -> None:
         request = in_flight.request
-        digest = ledger.known_as(self._key_of(request, in_flight.first))
+        first = in_flight.first
+        digest = ledger.known_as(self._key_of(request, first), first)
         before = ledger.read(digest) if digest in ledger.known else None
         referer = request.headers.get("Referer")
         failure = Failure(
@@ -280,17 +283,21 @@ class _Ledger:
         for digest, failure in stored:
             self._remember(digest, failure)
 
-    def known_as(self, digest: bytes) -> bytes:
-        """Return the key of a request that failed before; else its own.
+    def known_as(self, digest: bytes, payload: bytes | None) -> bytes:
+        """Return the key of a stored request that failed before; else its own.
 
         If the process has died between two tries, only the second try is known, with
         all that a middleware had put into ``meta`` by then.
         """
-        if digest in self.known:
+        if digest in self.known or not payload:
             return digest
         page = page_of(digest)
-        same = (one for one in self.known if page_of(one) == page)
-        return next((one for one in same if self.read(one).waiting), digest)
+        for one in self.known:
+            if page_of(one) == page:
+                failure = self.read(one)
+                if failure.waiting and is_later_try(payload, failure.payload):
+                    return one
+        return digest
 
     def read(self, digest: bytes) -> Failure:
         """Return a known failure."""
@@ -407,11 +414,27 @@ def digest_of(fingerprint: bytes, identity: bytes | None = None) -> bytes:
 
 def _is_start(payload: bytes) -> bool:
     """Whether a stored request is a start request."""
-    try:
-        meta = fields_of(payload).get("meta")
-    except UnserializableError:
+    return bool(_read(payload)[1].get("is_start_request"))
+
+
+def is_later_try(payload: bytes, before: bytes | None) -> bool:
+    """Whether a stored request may be a retry of another: it has all of its values."""
+    if not before:
         return False
-    return isinstance(meta, dict) and bool(meta.get("is_start_request"))
+    (now, meta), (then, least) = _read(payload), _read(before)
+    same = all(now.get(name) == then.get(name) for name in KEPT)
+    names = least.keys() - BY_SCRAPY
+    return same and all(meta.get(name) == least[name] for name in names)
+
+
+def _read(payload: bytes) -> tuple[dict[str, Any], dict[Any, Any]]:
+    """Return the fields of a stored request, and ``meta`` among them."""
+    try:
+        fields = fields_of(payload)
+    except UnserializableError:  # it is like no other
+        fields = {"url": payload}
+    meta = fields.get("meta")
+    return fields, meta if isinstance(meta, dict) else {}
 
 
 def page_of(digest: bytes) -> bytes:
