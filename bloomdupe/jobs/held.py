@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.added_requests import BLOCKED, TAKEN_IN, add_request
 from bloomdupe.crawl.state.failures import (
+    callback_of,
     digest_of,
     failures_in,
     is_later_try,
@@ -18,7 +19,7 @@ from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.frontier.frontier import NEWEST_FIRST, Frontier
 from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.frontier.sent_request import SentRequest
-from bloomdupe.requests.layout import Visit, changed, fields_of, url_of
+from bloomdupe.requests.layout import Visit, changed, url_of
 from bloomdupe.store.format import FAILURES
 from bloomdupe.store.store import Part
 
@@ -242,12 +243,8 @@ def _repeated(store: Store, pages: Mapping[bytes, bytes]) -> Iterator[bytes]:
     """Yield the keys of failures that are pending anew, by page, for their callback."""
     for digest, one in failures_in(store):
         payload = pages.get(page_of(digest))
-        if payload and one.payload:
-            callbacks = [
-                fields_of(each).get("callback") for each in (payload, one.payload)
-            ]
-            if callbacks[0] == callbacks[1]:
-                yield digest
+        if payload and one.payload and callback_of(payload) == callback_of(one.payload):
+            yield digest
 
 
 def _failed_before(

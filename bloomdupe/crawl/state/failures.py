@@ -417,6 +417,11 @@ def _is_start(payload: bytes) -> bool:
     return bool(_read(payload)[1].get("is_start_request"))
 
 
+def callback_of(payload: bytes) -> object:
+    """Return what a stored request has for its callback."""
+    return _read(payload)[0].get("callback")
+
+
 def is_later_try(payload: bytes, before: bytes | None) -> bool:
     """Whether a stored request may be a retry of another: it has all of its values."""
     if not before:
