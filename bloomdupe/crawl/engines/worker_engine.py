@@ -220,8 +220,9 @@ class WorkerEngine(CrawlEngine):
                     self._stats.inc_value("dupefilter/filtered")
                     return True
                 keys.append(second)
-        has_room = sent.host or sent.repeats or self.session.slots.room_for(sent.slot)
-        return not has_room
+        if sent.host or sent.repeats:
+            return False
+        return not self.session.slots.room_for(sent.slot, is_marked=not keys)
 
     def _second_use(
         self, seen: BloomFilter, sent: SentRequest

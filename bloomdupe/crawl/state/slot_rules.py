@@ -148,14 +148,17 @@ class SlotRules(Participant):
 
     # Limits
 
-    def room_for(self, slot: str) -> bool:
-        """Whether the slot may have another request; counts and logs a refusal."""
+    def room_for(self, slot: str, *, is_marked: bool = False) -> bool:
+        """Whether the slot may have another request; counts and logs a refusal.
+
+        One that is marked as seen already may wait: no later page can yield it again.
+        """
         frontier, pages, pending = self._frontier, self._most_pages, self._most_pending
         state = None if pages is None else frontier.slots_of(slot).state_of(slot)
         if pages is not None and state is not None and state.pages >= pages:
             stat = "bloomdupe/dropped_page_limit"
             limit = f"BLOOMDUPE_MAX_PAGES_PER_SLOT = {pages}"
-        elif pending is not None and frontier.pending_in(slot) >= pending:
+        elif pending and not is_marked and frontier.pending_in(slot) >= pending:
             stat = "bloomdupe/dropped_pending_limit"
             limit = f"BLOOMDUPE_MAX_PENDING_PER_SLOT = {pending}"
         else:
