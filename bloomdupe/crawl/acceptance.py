@@ -126,7 +126,7 @@ class Acceptance:
         sent = SentRequest(
             slot, request.priority, payload or b"", keys, is_start(request),
             not_before, forced, form, repeats,
-            engine.host_of(request, slot) if keys else "",
+            engine.host_of(request, slot) if keys else None,
         )  # fmt: skip
         engine.take(Accepted(request, sent, work, start, payload is None))
         return True

@@ -24,7 +24,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "priority": int,
     "payload": bytes,
     "not_before": (int, float, type(None)),
-    "host": str,
+    "host": (str, type(None)),
 }
 """Types of fields that another worker, or a user, has sent."""
 
@@ -59,14 +59,14 @@ class SentRequest(NamedTuple):
     """Whether it is the redirect of a form that was posted."""
     repeats: bool = False
     """Whether it is a retry, a redirect or a later visit, which always have room."""
-    host: str = ""
+    host: str | None = None
     """If its slot has another name: its host, whose partition checks and marks the
     keys."""
 
     @property
     def home(self) -> str:
         """The slot whose partition it is sent to first: there its keys are known."""
-        return self.host or self.slot
+        return self.slot if self.host is None else self.host
 
     @property
     def packed(self) -> bytes:

@@ -165,7 +165,7 @@ def _read(text: str, fields: dict[str, Any], project: Project) -> SentRequest:
         given.get("start", False),
         given.get("not_before"),
         request.dont_filter,
-        host="" if host == slot else host,
+        host=None if host == slot else host,
     )
 
 

@@ -1,5 +1,7 @@
 """Requests on their way to another worker."""
 
+from __future__ import annotations
+
 import pytest
 
 from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
@@ -11,13 +13,19 @@ from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_o
         SentRequest("a.test", 0, b"payload"),
         SentRequest(
             "ü\udc80", -3, b"\xff", [(b"k", True), (b"l", False)],
-            start=True, not_before=1.5, dont_filter=True,
+            start=True, not_before=1.5, dont_filter=True, host="a.test",
         ),
     ],
 )  # fmt: skip
 def test_it_is_read_as_it_was_packed(sent: SentRequest) -> None:
     read = SentRequest.read(sent.packed)
     assert read == sent._replace(keys=list(sent.keys))
+
+
+@pytest.mark.parametrize("host", [None, "", "a.test"])
+def test_its_home_is_its_host_even_if_that_has_no_name(host: str | None) -> None:
+    home = SentRequest("slot", 0, b"payload", host=host).home
+    assert home == ("slot" if host is None else host)
 
 
 WRONG = SentRequest(5, "x", 7, not_before="n").packed  # type: ignore[arg-type]

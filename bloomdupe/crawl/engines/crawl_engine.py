@@ -247,9 +247,9 @@ class CrawlEngine:
         """Return the downloader's slot of a request that the running code yields."""
         return self._access.slot_of(request)
 
-    def host_of(self, request: Request, slot: str) -> str:
+    def host_of(self, request: Request, slot: str) -> str | None:
         """Return the host of a request, if another partition knows its keys."""
-        return ""
+        return None
 
     def knows(
         self,

@@ -126,13 +126,13 @@ class WorkerEngine(CrawlEngine):
             _forget_inherited_slot(request, parent.request)
         return self._access.slot_of(request)
 
-    def host_of(self, request: Request, slot: str) -> str:
+    def host_of(self, request: Request, slot: str) -> str | None:
         """Return the host of a request, if that is not the name of its slot.
 
         A page has one host, however many slots a spider asks for it in.
         """
         host = host_of(request.url)
-        return "" if host == slot else host
+        return None if host == slot else host
 
     def knows(self, key: bytes, *, exact: bool, of: Request | None = None) -> bool:
         """Whether a key is seen; a link to another worker may have been sent."""
@@ -194,8 +194,8 @@ class WorkerEngine(CrawlEngine):
                 seen.add(key, exact=exact)
         if not sent.payload:
             return
-        if sent.host:
-            self._deliver(sent._replace(keys=(), host=""))
+        if sent.host is not None:
+            self._deliver(sent._replace(keys=(), host=None))
             return
         self.has_work()
         self._push(sent)
@@ -220,7 +220,7 @@ class WorkerEngine(CrawlEngine):
                     self._stats.inc_value("dupefilter/filtered")
                     return True
                 keys.append(second)
-        if sent.host or sent.repeats:
+        if sent.host is not None or sent.repeats:
             return False
         return not self.session.slots.room_for(sent.slot, is_marked=not keys)
 
