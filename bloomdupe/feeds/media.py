@@ -64,9 +64,10 @@ def _write_thumbnails_first(pipeline: Any) -> None:
     """
     from scrapy.pipelines.images import ImagesPipeline
 
-    kind, images = type(pipeline), pipeline.get_images
-    if kind.image_downloaded is not ImagesPipeline.image_downloaded:
+    written = getattr(type(pipeline), "image_downloaded", None)
+    if written is not ImagesPipeline.image_downloaded:
         return  # it may do anything with them
+    images = pipeline.get_images
 
     def get_images(
         response: Response, request: Request, info: Any, **more: Any
