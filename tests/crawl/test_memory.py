@@ -333,6 +333,20 @@ def test_a_worker_that_does_not_lead_remembers_by_itself() -> None:
     assert changes_of(kept.prepare()).keys() == {STATE, ATTRIBUTES}
 
 
+def test_the_next_leader_remembers_what_it_has_not_changed_itself() -> None:
+    spider: Any = Plain(state={"n": 1})
+    kept = Kept(spider).open()
+    spider.pages.append(1)
+    spider.ticket = "t"
+    stored = kept.checkpoint()
+    spider = Plain(state={})
+    kept = Kept(spider, leads=lambda: True).open()
+    spider.pages.append(2)
+    kept.memory.take_over(stored)
+    assert (spider.state, spider.ticket, spider.pages) == ({"n": 1}, "t", [2])
+    assert changes_of(kept.prepare()).keys() == {ATTRIBUTES}
+
+
 # spider.state
 
 

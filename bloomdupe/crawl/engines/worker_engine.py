@@ -14,6 +14,7 @@ from bloomdupe.crawl.engines.handshake import PAUSE, notes_of, say_who
 from bloomdupe.crawl.progress.history import Totals
 from bloomdupe.crawl.progress.rounds import Run
 from bloomdupe.crawl.starting import name_of
+from bloomdupe.crawl.state.memory import blobs_of
 from bloomdupe.crawl.state.rules import RulesInForce
 from bloomdupe.errors import UnserializableError
 from bloomdupe.filter.bloom import BloomFilter
@@ -300,6 +301,8 @@ class WorkerEngine(CrawlEngine):
         if self._home == self.frontier.store.number:
             return
         self._home = self.frontier.store.number
+        if self.memory is not None and self.frontier.leads:
+            self.memory.take_over(blobs_of(self.frontier))
         self._read_record()
 
     async def may_start(self) -> bool:

@@ -146,6 +146,17 @@ class SpiderMemory(Participant):
                 own[name] = unpack(opened)
         self._restore_attributes()
 
+    def take_over(self, stored: Mapping[str, bytes]) -> None:
+        """Let the spider remember what that of the last leader did.
+
+        What has changed here since the opening stays.
+        """
+        self._stored, self._is_written = dict(stored), True
+        if not getattr(self._spider, "state", None):
+            self._restore_state()
+        if self._opened is not None:
+            self._restore_attributes()
+
     def _restore_state(self) -> None:
         packed = self._stored.get(STATE)
         try:
@@ -158,10 +169,16 @@ class SpiderMemory(Participant):
         self._spider.state = state
 
     def _restore_attributes(self) -> None:
-        """Give the spider its stored values, unless it was opened with other values."""
-        stored = self._stored.get(ATTRIBUTES)
+        """Give the spider its stored values, unless it was opened with other values.
+
+        Or has others by now.
+        """
+        assert self._opened is not None  # noqa: S101 - it was asked before
+        stored, values = self._stored.get(ATTRIBUTES), self._values()
         for name, (digest, packed) in unpack(stored).items() if stored else ():
             if name in self._left_out or self._digest(name) != digest:
+                continue
+            if name in values and _packed(values[name]) != self._opened.get(name):
                 continue
             if packed is None:
                 self._lost.add(name)
