@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from time import time
 from typing import TYPE_CHECKING
 
@@ -125,14 +125,23 @@ class JobInRedis(Job):
         and goes on after all, reads its partitions anew. Only a worker begins a crawl.
         """
         with self.stores() as stores:
-            parameters = Parameters.from_header(stores[0].header, self.shown)
+            header = stores[0].header
+        parameters = Parameters.from_header(header, self.shown)
+        # Workers that had ended soon may not have made the filter of each partition.
+        opened = partial(
+            BloomFilter.open,
+            capacity=parameters.capacity,
+            fpp=parameters.fpp,
+            exact=parameters.exact,
+            identity=header["identity"],
+        )
         with ExitStack() as undo:
             owner = PartitionOwner.at(self._address, PARTITIONS)
             undo.callback(owner.give_back)
             held = HeldFrontier(
                 owner,
                 0.0,
-                BloomFilter.open,
+                opened,
                 parameters=parameters,
                 order=order_of(project),
             )
