@@ -167,7 +167,7 @@ class Revisits:
 
     def __init__(self, engine: CrawlEngine) -> None:
         session = self._session = engine.session
-        self._schedule = engine.schedule_visit
+        self._engine = engine
         self._stats = session.stats
         self._rules = session.settings.revisit
         session.registry.answered.append(self.answered)
@@ -228,7 +228,7 @@ class Revisits:
         payload = visit.origin or in_flight.entry.payload
         if not payload:  # it could not be stored, as the log says
             return
-        self._schedule(self._next_visit(payload, visit, visited + rule))
+        self._engine.schedule_visit(self._next_visit(payload, visit, visited + rule))
 
     def _next_visit(self, payload: bytes, visit: Visit, due: float) -> SentRequest:
         """Return the request for the next visit.
@@ -241,8 +241,9 @@ class Revisits:
             self._stats.inc_value("bloomdupe/revisits")
         else:
             keys = ((b"visit " + self._session.fingerprint(request), False),)
+        slot = self._session.access.slot_of(request)
         return SentRequest(
-            self._session.access.slot_of(request),
+            slot,
             request.priority,
             Visit(known=True).added_to(payload),
             keys,
@@ -250,4 +251,5 @@ class Revisits:
             due,
             dont_filter=visit.known or visit.renewed,
             repeats=True,
+            host=self._engine.host_of(request, slot) if keys else None,
         )

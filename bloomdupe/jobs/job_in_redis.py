@@ -101,7 +101,8 @@ class JobInRedis(Job):
             "memory_limit": facts.get("maxmemory") or None,
         }
         now = int(client.ask("TIME")[0])
-        moments = sample.written or now, sample.last_sign or now
+        written = sample.written or now
+        moments = written, max(written, sample.alive)
         # By the clock of this machine.
         written_at, alive_at = (time() - max(0, now - one) for one in moments)
         owner = plural(len(names), "worker") if names else None

@@ -26,13 +26,7 @@ from bloomdupe.inside_scrapy.private_names import check_names
 from bloomdupe.moving.delivering import exporter_with, run
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import unpack
-from bloomdupe.store.files import (
-    SILENT_AFTER,
-    lock_owner,
-    make_directory,
-    read_json,
-    write_json,
-)
+from bloomdupe.store.files import lock_owner, make_directory, read_json, write_json
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
 from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
@@ -45,6 +39,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
+    from bloomdupe.store.redis.crawl_reader import Sample
 
 logger = logger_of(__name__)
 
@@ -53,6 +48,8 @@ BEGIN = "0-0"
 YOUNG = 3.0
 """Seconds for which an entry is left alone. A Redis that is killed may come back
 without it, and its items come again: they must not be in any file by then."""
+A_SIGN = 6.0
+"""Seconds in which a living worker commits, or sends a heartbeat."""
 PAUSE = 1.0
 """Seconds between two reads, if a crawl is followed."""
 AT_ONCE = 20
@@ -115,13 +112,23 @@ class StreamOutput:
         a worker is alive, the spider may add requests when it is idle. A crawl that
         stays open ends only by that record.
         """
-        now = int(self._client.ask("TIME")[0])
         sample = self._crawl.sample(self._crawl.partitions)
-        goes_on = bool(sample.owners) and now - sample.last_sign <= SILENT_AFTER
         notes = stored_record(RedisStore(self._crawl, CONTROL))["notes"]
-        died = notes.get("run") == OPEN and not (goes_on or notes.get("stays"))
-        ended = sample.finished and (died or notes.get("run") == FINISHED)
-        return bool(ended), goes_on
+        run, goes_on = notes.get("run"), bool(sample.owners)
+        if not sample.finished or run != OPEN or notes.get("stays"):
+            return sample.finished and run == FINISHED, goes_on
+        goes_on = goes_on and self._is_alive(sample)
+        return not goes_on, goes_on
+
+    def _is_alive(self, before: Sample) -> bool:
+        """Whether a worker shows that it is alive, while it is watched."""
+        end = time.monotonic() + A_SIGN
+        while time.monotonic() < end:
+            time.sleep(PAUSE)
+            now = self._crawl.sample(self._crawl.partitions)
+            if (now.commits, now.heartbeats) != (before.commits, before.heartbeats):
+                return True
+        return False
 
     def _last(self) -> str:
         """Return the last entry; wait until it is old enough to be read."""

@@ -98,8 +98,9 @@ class Crawl:
         commit.send()
         commit.done()
 
-    def enqueue(self, count: int) -> None:
+    def enqueue(self, count: int, **notes: Any) -> None:
         """Let so many requests wait."""
+        self._seen.notes.update(notes)
         self._pending += count
         self._commit()
 

@@ -363,10 +363,11 @@ class CrawlEngine:
 
     def schedule_visit(self, visit: SentRequest) -> None:
         """Schedule a page for its next visit, if it is not revisited already."""
-        if not self.frontier.is_here(visit.slot):
+        here = self.frontier.is_here
+        if not (here(visit.slot) and here(visit.home)):
             self._deliver(visit)
             return
-        seen = self.frontier.of_slot(visit.slot).seen
+        seen = self.frontier.of_slot(visit.home).seen
         new = [seen.add(key) for key, _ in visit.keys]
         if visit.dont_filter or all(new):
             self._push(visit)

@@ -124,11 +124,6 @@ class Sample(NamedTuple):
         left = any(any(one[:3]) for one in self.counts.values())
         return all_counted and not left and not any(self.inboxes)
 
-    @property
-    def last_sign(self) -> int:
-        """Unix time of the last sign of a worker, by the clock of Redis."""
-        return max(self.written, self.alive)
-
 
 class CrawlOnRedis:
     """A crawl on Redis, as any process may look at it."""
