@@ -135,5 +135,8 @@ def test_drop_knows_failed_requests_of_one_url_apart(
     add_failures(job, (first._replace(url=A, payload=one) for one in payloads))
     again = ("requeue", job, "--failed")
     assert verb(*again).out == "5 pending now\n"
-    assert verb("drop", job, "--pattern", ".").out == "6 removed, 0 pending\n"
+    assert verb("drop", job, A).out == "3 removed, 3 pending\n"  # all but the forms
+    said = verb(*again).out
+    assert said == "2 pending now\n3 were pending already: not added\n"
+    assert verb("drop", job, "--pattern", ".").out == "5 removed, 0 pending\n"
     assert verb(*again).out == "5 pending now\n"
