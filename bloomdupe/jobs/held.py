@@ -213,7 +213,7 @@ class HeldJob:
         """
         dropped = 0
         for number, store in self.stores.items():
-            waiting = [one for one in failures_in(store) if one[1].waiting]
+            waiting = _waiting_in(store)
             for some in pending_requests(store, selection.slot):
                 gone = [
                     one
@@ -223,10 +223,11 @@ class HeldJob:
                 ]
                 self.frontier.remove(gone)
                 puts: dict[bytes, bytes] = {}
-                for one in gone if waiting else ():
-                    failed = _failed_before(one.payload, waiting)
+                for one in gone:
+                    failures = waiting.get(url_of(one.payload), [])
+                    failed = _failed_before(one.payload, failures)
                     if failed is not None:
-                        waiting.remove(failed)
+                        failures.remove(failed)
                         digest, failure = failed
                         puts[digest] = failure._replace(waiting=False).packed()
                 self.commit({number: Part(changes={FAILURES: puts})})
@@ -245,6 +246,15 @@ def _repeated(store: Store, pages: Mapping[bytes, bytes]) -> Iterator[bytes]:
         payload = pages.get(page_of(digest))
         if payload and one.payload and callback_of(payload) == callback_of(one.payload):
             yield digest
+
+
+def _waiting_in(store: Store) -> dict[str, list[tuple[bytes, Failure]]]:
+    """Return the failed requests that are pending again, by URL."""
+    found: dict[str, list[tuple[bytes, Failure]]] = {}
+    for digest, one in failures_in(store):
+        if one.waiting and one.payload:
+            found.setdefault(url_of(one.payload), []).append((digest, one))
+    return found
 
 
 def _failed_before(

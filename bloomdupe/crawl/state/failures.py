@@ -178,8 +178,7 @@ class Failures(Participant):
         if in_flight.failed is not None:
             self._failed(ledger, in_flight, in_flight.failed)
         elif in_flight.request.url in ledger.urls and not in_flight.retried:
-            key = self._key_of(in_flight.request, in_flight.first)
-            ledger.forget(ledger.known_as(key, in_flight.first))
+            ledger.forget(self._key_in(ledger, in_flight.request, in_flight.first))
 
     def kept_out(self, slot: str, request: Request, payload: bytes | None) -> None:
         """Note that a pending request of a slot was dropped.
@@ -189,7 +188,7 @@ class Failures(Participant):
         ledger = self._of(slot) if self._limit else None
         if ledger is None or request.url not in ledger.urls:
             return
-        digest = ledger.known_as(self._key_of(request, payload), payload)
+        digest = self._key_in(ledger, request, payload)
         if digest in ledger.known:
             ledger.put(digest, ledger.read(digest)._replace(waiting=False))
 
@@ -197,8 +196,7 @@ class Failures(Participant):
         self, ledger: _Ledger, in_flight: InFlightRequest, reason: FailureReason
     ) -> None:
         request = in_flight.request
-        first = in_flight.first
-        digest = ledger.known_as(self._key_of(request, first), first)
+        digest = self._key_in(ledger, request, in_flight.first)
         before = ledger.read(digest) if digest in ledger.known else None
         referer = request.headers.get("Referer")
         failure = Failure(
@@ -217,6 +215,23 @@ class Failures(Participant):
         while len(ledger.known) > self._limit:
             ledger.forget(next(iter(ledger.known)))
             self.left += 1
+
+    def _key_in(self, ledger: _Ledger, request: Request, first: bytes | None) -> bytes:
+        """Return the key under which a request has failed before; else its own.
+
+        If the process has died between two tries, only the second try is known, with
+        all that a middleware had put into ``meta`` by then.
+        """
+        digest = self._key_of(request, first)
+        if digest in ledger.known or not first or request.url not in ledger.urls:
+            return digest
+        page = page_of(digest)
+        for one in ledger.known:
+            if page_of(one) == page:
+                failure = ledger.read(one)
+                if failure.waiting and is_later_try(first, failure.payload):
+                    return one
+        return digest
 
     def _key_of(self, request: Request, first: bytes | None) -> bytes:
         """Return the key of a request; ``first``: its payload before the first try."""
@@ -282,22 +297,6 @@ class _Ledger:
         stored = sorted(failures_in(self.store), key=lambda one: one[1].time)
         for digest, failure in stored:
             self._remember(digest, failure)
-
-    def known_as(self, digest: bytes, payload: bytes | None) -> bytes:
-        """Return the key of a stored request that failed before; else its own.
-
-        If the process has died between two tries, only the second try is known, with
-        all that a middleware had put into ``meta`` by then.
-        """
-        if digest in self.known or not payload:
-            return digest
-        page = page_of(digest)
-        for one in self.known:
-            if page_of(one) == page:
-                failure = self.read(one)
-                if failure.waiting and is_later_try(payload, failure.payload):
-                    return one
-        return digest
 
     def read(self, digest: bytes) -> Failure:
         """Return a known failure."""
