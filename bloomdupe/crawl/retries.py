@@ -190,14 +190,15 @@ class Revisits:
             return self._rule(follows) is not None
         return self.rule_of(request) is not None
 
-    def follow(self, in_flight: InFlightRequest) -> Visit | None:
+    def follow(self, in_flight: InFlightRequest, url: str) -> Visit:
         """Return the visit that a retry or redirect of a request inherits."""
         visit, rule = in_flight.visit, self._rule(in_flight)
         in_flight.outcome.visited = None
+        failure = visit.failure if url == in_flight.request.url else None
         if rule is None or not in_flight.entry.payload:
-            return None
+            return Visit(failure=failure)
         origin = visit.origin or in_flight.entry.payload
-        return replace(visit, rule=rule, origin=origin)
+        return replace(visit, rule=rule, origin=origin, failure=failure)
 
     def _rule(self, in_flight: InFlightRequest) -> float | None:
         if in_flight.visit.rule is not None:

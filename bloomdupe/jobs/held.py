@@ -12,8 +12,8 @@ from bloomdupe.crawl.state.failures import (
     callback_of,
     digest_of,
     failures_in,
-    is_later_try,
     page_of,
+    repeated,
 )
 from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.frontier.frontier import NEWEST_FIRST, Frontier
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from bloomdupe.crawl.state.failures import Failure
     from bloomdupe.frontier.pending_requests import PendingRequest
     from bloomdupe.frontier.slot_queue import QueueOrder
     from bloomdupe.jobs.listed import Selection
@@ -193,7 +192,8 @@ class HeldJob:
                 elif self.rules.keep_out(one.slot, one.url):
                     counts[BLOCKED] += 1
                 else:
-                    self.push(SentRequest(one.slot, one.priority, one.payload))
+                    payload = repeated(digest, one)
+                    self.push(SentRequest(one.slot, one.priority, payload))
                     puts[digest] = one._replace(waiting=True).packed()
             counts[TAKEN_IN] += len(puts)
             parts[number] = Part(changes={FAILURES: puts})
@@ -213,7 +213,7 @@ class HeldJob:
         """
         dropped = 0
         for number, store in self.stores.items():
-            waiting = _waiting_in(store)
+            failures = dict(failures_in(store))
             for some in pending_requests(store, selection.slot):
                 gone = [
                     one
@@ -222,14 +222,11 @@ class HeldJob:
                     and (project is None or project.page_of(one.payload) in pages)
                 ]
                 self.frontier.remove(gone)
-                puts: dict[bytes, bytes] = {}
-                for one in gone:
-                    failures = waiting.get(url_of(one.payload), [])
-                    failed = _failed_before(one.payload, failures)
-                    if failed is not None:
-                        failures.remove(failed)
-                        digest, failure = failed
-                        puts[digest] = failure._replace(waiting=False).packed()
+                keys = {Visit.of(one.payload).failure for one in gone}
+                puts = {
+                    key: failures[key]._replace(waiting=False).packed()
+                    for key in failures.keys() & keys
+                }
                 self.commit({number: Part(changes={FAILURES: puts})})
                 dropped += len(gone)
         return dropped
@@ -246,26 +243,6 @@ def _repeated(store: Store, pages: Mapping[bytes, bytes]) -> Iterator[bytes]:
         payload = pages.get(page_of(digest))
         if payload and one.payload and callback_of(payload) == callback_of(one.payload):
             yield digest
-
-
-def _waiting_in(store: Store) -> dict[str, list[tuple[bytes, Failure]]]:
-    """Return the failed requests that are pending again, by URL."""
-    found: dict[str, list[tuple[bytes, Failure]]] = {}
-    for digest, one in failures_in(store):
-        if one.waiting and one.payload:
-            found.setdefault(url_of(one.payload), []).append((digest, one))
-    return found
-
-
-def _failed_before(
-    payload: bytes, failures: list[tuple[bytes, Failure]]
-) -> tuple[bytes, Failure] | None:
-    """Return the failure of a stored request, or of a try before it."""
-    for found in failures:
-        if found[1].payload == payload:
-            return found
-    same = (found for found in failures if is_later_try(payload, found[1].payload))
-    return next(same, None)
 
 
 def brought_back(payload: bytes) -> bytes:

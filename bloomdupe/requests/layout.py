@@ -32,6 +32,7 @@ visit          visits of a page that is revisited, see :class:`Visit`
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -169,13 +170,20 @@ class Visit:
     """Whether its revisits begin even if they did before: the user asked for it,
     and no other visit is pending.
     """
+    failure: bytes | None = None
+    """Key of the failed request that is retried, see
+    :mod:`bloomdupe.crawl.state.failures`."""
 
     @classmethod
     def of(cls, payload: bytes | None) -> Visit:
         """Return the visit in a payload; without any, the one before the first."""
         if not payload or payload[:3] != _FULL:
             return cls()
-        return cls(*unpacked(payload)[-1])
+        with suppress(UnserializableError, TypeError):  # or it is damaged
+            visit = cls(*unpacked(payload)[-1])
+            if isinstance(visit.failure, bytes | None):
+                return visit
+        return cls()
 
     def added_to(self, payload: bytes) -> bytes:
         """Return a payload with its visit replaced by this one."""

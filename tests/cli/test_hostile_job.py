@@ -93,6 +93,7 @@ def test_hostile_names_are_shown_in_a_harmless_form(verb: Verb, job: Path) -> No
     assert r"\x1b" in verb("top", job).out
     listed = verb("list", job, "--failed", "--json").out
     assert json.loads(listed)["slot"] == HOST
+    assert verb("requeue", job, "--failed").out == "1 pending now\n"  # though damaged
 
 
 def test_a_name_is_neither_a_formula_nor_markup(verb: Verb, job: Path) -> None:

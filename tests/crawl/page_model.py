@@ -35,8 +35,8 @@ from bloomdupe.crawl.starting import Starting
 from bloomdupe.crawl.state.failures import Failures
 from bloomdupe.errors import NotOwnerError
 from bloomdupe.frontier.frontier import Frontier
-from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.inside_scrapy.processing import CURRENT
+from bloomdupe.requests.layout import Visit
 from bloomdupe.requests.serializer import Serializer
 from bloomdupe.store.store import Commit, Part
 
@@ -219,6 +219,7 @@ class Engine(CrawlEngine):
         soon.quiet = SimpleNamespace(holds=False)
         self.committing = soon
         self.failures = Failures(self)
+        self.revisits: Any = SimpleNamespace(follow=lambda *_: Visit())
         self.cookies = self.memory = self._added = self._refused = None
         self.frontier = Frontier(
             BloomFilter.open(store, capacity=1000), clock=clock, wall=clock
@@ -230,10 +231,6 @@ class Engine(CrawlEngine):
         self.checkpoint = Checkpoint(_crawler(), self.frontier, self.outcomes)
         feeds: Any = _Feeds(self.checkpoint.record.get("items", {}))
         self.feeds = self.checkpoint.feeds = feeds
-
-    def _with_visit(self, sent: SentRequest, parent: InFlightRequest) -> SentRequest:
-        del parent
-        return sent
 
     @property
     def registry(self) -> InFlightRegistry:

@@ -39,6 +39,7 @@ from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.engine import Timer
 from bloomdupe.printable import logger_of, near
+from bloomdupe.requests.layout import Visit
 from bloomdupe.store import files
 
 if TYPE_CHECKING:
@@ -282,7 +283,9 @@ class CrawlEngine:
         if work is not None and (volatile or is_part):
             work.begun = True
         if work is not None and sent.payload and sent.repeats:
-            sent = self._with_visit(sent, work)
+            visit = self.revisits.follow(work, request.url)
+            if visit != Visit():
+                sent = sent._replace(payload=visit.added_to(sent.payload))
         if self.durable and work is None and not of_start:
             self.outcomes.ack(Outcome(accepted))
         here = self.frontier.is_here
@@ -336,13 +339,6 @@ class CrawlEngine:
     def _send(self, accepted: Accepted, sent: SentRequest, *, volatile: bool) -> None:
         """Send a request to the worker that keeps the requests of its slot."""
         raise NotImplementedError
-
-    def _with_visit(self, sent: SentRequest, parent: InFlightRequest) -> SentRequest:
-        """Return a retry or redirect with the visit that it inherits, if any."""
-        visit = self.revisits.follow(parent)
-        if visit is None:
-            return sent
-        return sent._replace(payload=visit.added_to(sent.payload))
 
     def _mark(
         self,
@@ -398,7 +394,7 @@ class CrawlEngine:
             registry.end(registry.add(request, entry))
             return True
         self.frontier.ack(entry)
-        self.failures.kept_out(entry.queue.name, request, entry.payload)
+        self.failures.kept_out(entry.queue.name, entry.payload)
         return True
 
     # How requests in flight end

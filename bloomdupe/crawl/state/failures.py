@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,8 +20,6 @@ from bloomdupe.store.store import Part, Participant, Unwritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from scrapy import Request
 
     from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
     from bloomdupe.crawl.in_flight.request import FailureReason, InFlightRequest
@@ -37,8 +36,6 @@ BY_SCRAPY = (
     "redirect_urls", "retry_times",
 )  # fmt: skip
 """Keys of ``meta`` that Scrapy sets on the way; they may differ in the next run."""
-KEPT = ("url", "method", "body", "callback", "errback", "cb_kwargs")
-"""Fields of a request that its retries have, too; in ``meta`` these may have more."""
 
 
 class _Known(NamedTuple):
@@ -53,8 +50,9 @@ class Failures(Participant):
     slot is not here. A store has ``BLOOMDUPE_MAX_FAILURES`` at most; a crawl in memory
     keeps none. Above that number, the oldest are forgotten, and counted in
     :attr:`left`. Requests are distinguished by fingerprint, and by their payloads
-    before the first try. Headers do not count, nor do the keys of :data:`BY_SCRAPY`: a
-    retry that is read from the store after a kill has those that Scrapy has set.
+    before the first try. Headers do not count, nor do the keys of :data:`BY_SCRAPY`. A
+    failed request that is pending again carries its key in its payload, and so do its
+    retries: a kill between two tries does not make it another request.
 
     The record ``crawl`` holds ``left`` as ``failures_left``, unless it is 0.
     """
@@ -133,7 +131,7 @@ class Failures(Participant):
                     and one.is_to_retry(reasons)
                     and not engine.rules.drop(one.slot, one.url)
                 ):
-                    engine.push_failed(one.slot, one.priority, one.payload)
+                    engine.push_failed(one.slot, one.priority, repeated(digest, one))
                     ledger.put(digest, one._replace(waiting=True))
                     retried += 1
         if self._limit:
@@ -178,25 +176,22 @@ class Failures(Participant):
         if in_flight.failed is not None:
             self._failed(ledger, in_flight, in_flight.failed)
         elif in_flight.request.url in ledger.urls and not in_flight.retried:
-            ledger.forget(self._key_in(ledger, in_flight.request, in_flight.first))
+            ledger.forget(self._key_of(ledger, in_flight))
 
-    def kept_out(self, slot: str, request: Request, payload: bytes | None) -> None:
+    def kept_out(self, slot: str, payload: bytes) -> None:
         """Note that a pending request of a slot was dropped.
 
         It may repeat a failed one.
         """
-        ledger = self._of(slot) if self._limit else None
-        if ledger is None or request.url not in ledger.urls:
-            return
-        digest = self._key_in(ledger, request, payload)
-        if digest in ledger.known:
+        digest = Visit.of(payload).failure
+        if self._limit and digest in (ledger := self._of(slot)).known:
             ledger.put(digest, ledger.read(digest)._replace(waiting=False))
 
     def _failed(
         self, ledger: _Ledger, in_flight: InFlightRequest, reason: FailureReason
     ) -> None:
         request = in_flight.request
-        digest = self._key_in(ledger, request, in_flight.first)
+        digest = self._key_of(ledger, in_flight)
         before = ledger.read(digest) if digest in ledger.known else None
         referer = request.headers.get("Referer")
         failure = Failure(
@@ -216,29 +211,14 @@ class Failures(Participant):
             ledger.forget(next(iter(ledger.known)))
             self.left += 1
 
-    def _key_in(self, ledger: _Ledger, request: Request, first: bytes | None) -> bytes:
-        """Return the key under which a request has failed before; else its own.
-
-        If the process has died between two tries, only the second try is known, with
-        all that a middleware had put into ``meta`` by then.
-        """
-        digest = self._key_of(request, first)
-        if digest in ledger.known or not first or request.url not in ledger.urls:
-            return digest
-        page = page_of(digest)
-        for one in ledger.known:
-            if page_of(one) == page:
-                failure = ledger.read(one)
-                if failure.waiting and is_later_try(first, failure.payload):
-                    return one
-        return digest
-
-    def _key_of(self, request: Request, first: bytes | None) -> bytes:
-        """Return the key of a request; ``first``: its payload before the first try."""
-        fingerprint = self._fingerprint(request)
-        if not first:
+    def _key_of(self, ledger: _Ledger, in_flight: InFlightRequest) -> bytes:
+        """Return the key under which a request has failed before, or fails now."""
+        if (carried := in_flight.visit.failure) in ledger.known:
+            return carried
+        fingerprint = self._fingerprint(in_flight.request)
+        if not in_flight.first:
             return digest_of(fingerprint)
-        request = self._serializer.load(first)
+        request = self._serializer.load(in_flight.first)
         request.headers.clear()
         for name in BY_SCRAPY:
             request.meta.pop(name, None)
@@ -421,14 +401,14 @@ def callback_of(payload: bytes) -> object:
     return _read(payload)[0].get("callback")
 
 
-def is_later_try(payload: bytes, before: bytes | None) -> bool:
-    """Whether a stored request may be a retry of another: it has all of its values."""
-    if not before:
-        return False
-    (now, meta), (then, least) = _read(payload), _read(before)
-    same = all(now.get(name) == then.get(name) for name in KEPT)
-    names = least.keys() - BY_SCRAPY
-    return same and all(meta.get(name) == least[name] for name in names)
+def repeated(digest: bytes, failure: Failure) -> bytes:
+    """Return a failed request, which could be stored, as it becomes pending again."""
+    payload = failure.payload or b""
+    visit = replace(Visit.of(payload), failure=digest)
+    try:
+        return visit.added_to(payload)
+    except (UnserializableError, TypeError):  # it is damaged, as the crawl will say
+        return payload
 
 
 def _read(payload: bytes) -> tuple[dict[str, Any], dict[Any, Any]]:
