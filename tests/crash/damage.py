@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from child import each_caught, in_child
-from job import Job
 from support.waiting import until_later
 from trial import CONTROL_SEED, OK, Fault, Outcome, lost, silently_wrong
-from worker import Worker, small_limits
-from world import Report, World, judge, look
+from worker import crawl, recovered
+from world import Report, World, look
 
 from bloomdupe.errors import StoreError
 from bloomdupe.store import files
@@ -44,12 +43,10 @@ class History(NamedTuple):
 
 def make_history(path: Path, world: World, checkpoints: int) -> History:
     """Crawl a part of the world and stop in good order."""
-    small_limits()
     history = History(path, [], [], [])
     report = Report()
     for _ in range(checkpoints):
-        with Job(path, world) as job:
-            job.crawl(report.read, BATCH, stop_after=1)
+        crawl(path, world, report.read, BATCH, stop_after=1)
         copy = path.with_name("look")
         shutil.copytree(path, copy)
         history.files.append((path / files.DATA).read_bytes())
@@ -194,7 +191,6 @@ def _damaged(
 
 def _opened(path: Path, world: World, history: History, closed: bool) -> Outcome:
     """Open a damaged store: refused, or as it was, in full, and to the end."""
-    small_limits()
     try:
         found = look(path, world)
     except StoreError as error:
@@ -209,6 +205,4 @@ def _opened(path: Path, world: World, history: History, closed: bool) -> Outcome
         if closed or found != history.held[-2]:
             return silently_wrong("it opens, and holds something else")
         report = history.reports[-2].copy()
-    if Worker(path, world).finish(report):
-        return lost("it opens, and cannot be run to its end")
-    return judge(path, world, report, ended=True)
+    return recovered(path, world, report)

@@ -14,7 +14,7 @@ from spiders.follow import Follow
 from support.crawl import Crawl
 from support.site import Site, graph
 from trial import OK, Fault, Outcome, crashed, lost
-from worker import Worker, recovered, stopped_clearly
+from worker import Worker, crawl, recovered, stopped_clearly
 from world import Report, World
 
 from bloomdupe.store import files
@@ -103,7 +103,7 @@ def _opened_without_room(folder: Path) -> list[Outcome]:
         disk = folder / f"full-{blocks}"
         path, report = disk / "job" / "store", Report()
         with small_disk(disk, 5_000):
-            Worker(path, world, batch, stop_after=1).finish(report)
+            crawl(path, world, report.read, batch, stop_after=1)
             for file in path.iterdir():
                 if file.name != files.DATA:
                     file.unlink()

@@ -81,6 +81,7 @@ class Job:
         stack.callback(seen.close)
         self.frontier = frontier = Frontier(seen)
         self._outcomes = Outcomes(store)
+        stack.callback(self._outcomes.close)
         self._registry = InFlightRegistry()
         self._registry.engine = Ends(frontier, self._outcomes)
         self._checkpoint = Checkpoint(crawler(), frontier, self._outcomes)

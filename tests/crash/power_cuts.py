@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import strace
-from child import Child, each_caught
+from child import each_caught
 from disk import STRACE_OPTIONS, TRACE, Disk
 from trial import CONTROL_SEED, OK, Fault, Outcome, crashed
 from worker import recovered, without_sync, without_sync_of_feeds
@@ -92,28 +91,15 @@ def _cuts(
             continue
         report = Report()
         report.read(disk.report)
-        places = [folder / f"image-{point}-{number}" for number in range(images)]
-        for place in places:
+        for number in range(images):
+            place = folder / f"image-{point}-{number}"
             disk.top.build(place, rng)
-        complete = places if creation else places[:1]
-        # In a child, for a damaged store might kill its reader.
-        judged = partial(_judged, places, complete, store, world, report)
-        for number, outcome in enumerate(Child(judged).outcomes()):
+            how = judge if number and not creation else recovered
+            outcome = how(place / store, world, report.copy())
+            if outcome == OK:
+                shutil.rmtree(place)
             where = f"cut {point} of {points} ({call.name}), image {number}"
             outcomes.append(outcome.at(where))
-    return outcomes
-
-
-def _judged(
-    places: list[Path], complete: list[Path], store: Path, world: World, report: Report
-) -> list[Outcome]:
-    """Judge images of a point; crawl those to the end that are to be ``complete``."""
-    outcomes = []
-    for place in places:
-        how = recovered if place in complete else judge
-        outcomes.append(how(place / store, world, report.copy()))
-        if outcomes[-1] == OK:
-            shutil.rmtree(place)
     return outcomes
 
 

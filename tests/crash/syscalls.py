@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import strace
 from child import each_caught
 from trial import CONTROL_SEED, OK, Fault, Outcome, crashed, silently_wrong
-from worker import Worker, recovered, stopped_clearly
+from worker import crawl, recovered, stopped_clearly
 from world import Report, World
 
 from bloomdupe.store import files
@@ -46,11 +46,10 @@ class _EveryCall(Fault):
         before = Report()
         if seed % 2:
             begun.mkdir()
-            stop_after = world.size // BATCH // 3
-            killed = Worker(
-                begun / "job" / "store", world, BATCH, stop_after=stop_after
-            )
-            killed.finish(before)
+            crawl(
+                begun / "job" / "store", world, before.read, BATCH,
+                stop_after=world.size // BATCH // 3,
+            )  # fmt: skip
         place = folder / "dry"
         path = start_from(begun, place)
         dry = strace.run(

@@ -25,6 +25,8 @@ from bloomdupe.errors import BloomDupeError
 from bloomdupe.filter import layer
 from bloomdupe.frontier import partition, slot_queue
 
+BATCH = 100
+"""Requests between two checkpoints, where it does not matter."""
 PIPE = 4096
 """Bytes that a worker reports before it waits for its reader: it cannot come to its
 end without a reader."""
@@ -51,6 +53,19 @@ def without_sync_of_feeds() -> None:
     os.fdatasync = lambda fd: None
 
 
+def crawl(
+    path: Path,
+    world: World,
+    report: Callable[[bytes], object],
+    batch: int = BATCH,
+    **options: Any,
+) -> None:
+    """Crawl a world in this process: see ``Job.crawl()``."""
+    small_limits()
+    with Job(path, world) as job:
+        job.crawl(report, batch, **options)
+
+
 class Worker:
     """A process that does a crawl to its end, and reports on a pipe.
 
@@ -61,7 +76,7 @@ class Worker:
         self,
         path: Path,
         world: World,
-        batch: int = 100,
+        batch: int = BATCH,
         *,
         before: Callable[[], object] | None = None,
         errors: Path | None = None,
@@ -77,12 +92,10 @@ class Worker:
             os.close(writing)
             if errors is not None:
                 os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-            small_limits()
             if before is not None:
                 before()
             try:
-                with Job(path, world) as job:
-                    job.crawl(functools.partial(os.write, 1), batch, **options)
+                crawl(path, world, functools.partial(os.write, 1), batch, **options)
             except BloomDupeError as error:
                 if errors is not None:
                     os.write(2, f"{type(error).__name__}: {error}\n".encode())
@@ -114,6 +127,8 @@ def recovered(path: Path, world: World, report: Report) -> Outcome:
     outcome = judge(path, world, report)
     if outcome != OK:
         return outcome
-    if status := Worker(path, world).finish(report):
-        return crashed(f"run to its end, it ended with {status}")
+    try:
+        crawl(path, world, report.read)
+    except BloomDupeError as error:
+        return crashed(f"going on, it ended with {type(error).__name__}: {error}")
     return judge(path, world, report, ended=True)

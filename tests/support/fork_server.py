@@ -56,6 +56,7 @@ def _import_all() -> None:
     from scrapy.utils.versions import get_versions
 
     import bloomdupe
+    from bloomdupe.inside_scrapy.private_names import check_names
 
     settings = Settings()
     for name in settings:
@@ -74,6 +75,7 @@ def _import_all() -> None:
     get_versions()
     for module in pkgutil.walk_packages(bloomdupe.__path__, "bloomdupe."):
         import_module(module.name)
+    check_names(pipelines=True)  # the code that it reads stays
     assert "twisted.internet.reactor" not in sys.modules
 
 
@@ -158,6 +160,7 @@ def main() -> None:
     preload()
     gc.collect()
     gc.freeze()  # or each child copies all of it when it collects
+    gc.get_freeze_count = lambda: 1  # it counts for as long as a tenth of a crawl
     while listening in select.select([sys.stdin, listening], [], [])[0]:
         connection, _ = listening.accept()
         with connection:
