@@ -5,6 +5,7 @@ import logging
 import math
 import subprocess
 import sys
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -44,19 +45,24 @@ REDIS = pytest.param("redis", marks=pytest.mark.slow)
 
 
 @pytest.fixture(params=["memory", "store", REDIS])
-def seen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BloomFilter]:
-    """Yield an empty filter of each kind; both kinds behave alike."""
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Return the function that makes, or opens, a filter of each kind in turn."""
     if request.param == "memory":
-        yield BloomFilter(1000, 1e-3, key=KEY)
-        return
-    place: str | Path = tmp_path / "seen"
-    if request.param == "redis":
-        place = request.getfixturevalue("redis_server").url(str(place))
-    with BloomFilter.open(place, 1000, 1e-3, key=KEY) as opened:
+        return BloomFilter
+    if request.param == "store":
+        return partial(BloomFilter.open, tmp_path / "seen")
+    return partial(BloomFilter.open, request.getfixturevalue("url"))
+
+
+@pytest.fixture
+def seen(make: Any) -> Iterator[BloomFilter]:
+    """Yield an empty filter of each kind; all kinds behave alike."""
+    with closing(make(1000, 1e-3, key=KEY)) as opened:
         yield opened
 
 
-combinable = pytest.mark.parametrize("seen", ["memory", "store"], indirect=True)
+combinable = pytest.mark.parametrize("make", ["memory", "store"], indirect=True)
+kept = pytest.mark.parametrize("make", ["store", "redis"], indirect=True)
 
 
 # Adding and asking
@@ -157,6 +163,7 @@ def test_union_of_different_filters_is_refused(seen: BloomFilter) -> None:
 # Opening
 
 
+@kept
 @pytest.mark.parametrize(
     ("name", "value", "found"),
     [
@@ -168,26 +175,29 @@ def test_union_of_different_filters_is_refused(seen: BloomFilter) -> None:
     ],
 )
 def test_other_parameters_are_refused_and_both_printed(
-    tmp_path: Path, name: str, value: Any, found: str
+    make: Any, name: str, value: Any, found: str
 ) -> None:
-    path = tmp_path / "seen"
-    with pytest.raises(StoreError, match="give a capacity to create one"):
-        BloomFilter.open(path)
-    assert not path.exists()
-    BloomFilter.open(path, 1000, 1e-2, key=KEY, identity={"spider": "a"}).close()
-    data = (path / "data.mdb").read_bytes()
-    with pytest.raises(StoreMismatchError) as caught:
-        BloomFilter.open(path, **{"capacity": 1000, name: value})
+    for readonly, hint in ((False, "; give a capacity to create one"), (True, "$")):
+        with pytest.raises(StoreError, match=f"there is no bloomdupe store{hint}"):
+            make(readonly=readonly)
+    made: dict[str, Any] = {"capacity": 1000, "fpp": 1e-2, "identity": {"spider": "a"}}
+    make(**made, key=KEY).close()
+    (place,) = make.args
+    on_redis = isinstance(place, str)
+    with pytest.raises((StoreMismatchError, SettingError)) as caught:
+        make(**{"capacity": 1000, name: value})
     message = str(caught.value)
-    assert str(path) in message
+    assert str(place) in message
+    if name == "exact" and on_redis:
+        assert "leave exact out" in message
+        return
     assert found in message
     assert KEY.hex() not in message
     if name != "key":
         wanted = next(iter(value.values())) if name == "identity" else value
         assert repr(wanted) in message
         assert "name another place" in message
-    assert (path / "data.mdb").read_bytes() == data
-    BloomFilter.open(path).close()  # it is not in use
+    make(**made, key=KEY).close()  # it is as it was, and not in use
 
 
 @pytest.mark.parametrize(
@@ -200,21 +210,19 @@ def test_other_parameters_are_refused_and_both_printed(
         ({"key": b"short"}, "expected 16 bytes"),
     ],
 )
-@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("make", ["memory", "store", "redis"], indirect=True)
 def test_bad_parameters_are_refused(
-    tmp_path: Path, options: dict[str, Any], message: str, stored: bool
+    make: Any, tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
-    options = {"capacity": 1000, **options}
-    make = partial(BloomFilter.open, tmp_path / "seen") if stored else BloomFilter
     with pytest.raises(SettingError, match=message):
-        make(**options)
+        make(**{"capacity": 1000, **options})
     assert list(tmp_path.iterdir()) == []
 
 
 # Durability (tests/crash/ kills real processes)
 
 
-def test_readers_see_checkpoints_only_and_write_nothing(tmp_path: Path) -> None:
+def test_readers_see_checkpoints_only(tmp_path: Path) -> None:
     with BloomFilter.open(tmp_path / "seen", 9000, exact=True) as seen:
         seen.add("a")
         seen.checkpoint()
@@ -229,13 +237,19 @@ def test_readers_see_checkpoints_only_and_write_nothing(tmp_path: Path) -> None:
         seen.update(map(str, range(MAX_EXACT_PENDING - 1)))
         assert not seen.changed
     with BloomFilter.open(tmp_path / "seen", readonly=True) as reader:
-        assert not reader.add("a")
-        with pytest.raises(StoreError, match="read-only"):
-            reader.add("c")
-        with pytest.raises(StoreError, match="read-only"):
-            reader.clear()
-    with pytest.raises(StoreError, match="there is no bloomdupe store"):
-        BloomFilter.open(tmp_path / "none", 1000, readonly=True)
+        assert not reader.add("a")  # it is there
+
+
+@kept
+def test_a_reader_writes_nothing(make: Any) -> None:
+    with make(1000) as seen:
+        seen.add("a")
+    with make(readonly=True) as reader:
+        assert "a" in reader
+        for use in (lambda: reader.add("b"), reader.clear):
+            with pytest.raises(StoreError, match="read-only"):
+                use()
+        assert len(reader) == 1
 
 
 def test_a_closed_filter_answers_nothing(tmp_path: Path) -> None:

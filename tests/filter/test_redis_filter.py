@@ -5,7 +5,6 @@ The contract of all filters is tested in ``tests/filter/test_bloom.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,14 +12,9 @@ from support.redis_server import RedisServer, blocks
 from support.repetition import repeated
 
 from bloomdupe import BloomFilter
-from bloomdupe.errors import StoreError
 
 KEY = bytes(16)
 BLOCK_BYTES = 8168
-
-
-def keys(count: int, prefix: str = "in") -> Iterator[str]:
-    return (f"https://{prefix}.example/{number}" for number in range(count))
 
 
 def bytes_of(seen: BloomFilter) -> dict[tuple[int, int], bytes]:
@@ -31,9 +25,6 @@ def bytes_of(seen: BloomFilter) -> dict[tuple[int, int], bytes]:
         for number, block in enumerate(layer.all_blocks())
         if any(value := block.tobytes()[:BLOCK_BYTES])
     }
-
-
-# The same bits
 
 
 @pytest.mark.parametrize("fpp", repeated([1e-6, 0.5, 1e-2, 1e-12], by_default=2))
@@ -51,46 +42,7 @@ def test_the_same_bits_as_on_lmdb(
         assert len(shared) == len(local)
         assert len(shared.info().layers) == local.layer_count >= 2
         assert blocks(judge, name) == bytes_of(local)
-        asked = list(keys(2_000, "out"))
+        asked = [f"out {number}" for number in range(2_000)]
         assert shared.contains_many(asked) == [key in local for key in asked]
         for here, there in zip(shared.info().layers, local.info().layers, strict=True):
             assert here.items() <= there.items()
-
-
-# Other verbs
-
-
-def test_clear_forgets_for_all_clients(redis_server: RedisServer, name: str) -> None:
-    url = redis_server.url(name)
-    with (
-        BloomFilter.open(url, 100) as one,
-        BloomFilter.open(url) as two,
-        redis_server.client() as judge,
-    ):
-        one.update(keys(500))
-        assert len(two.info().layers) == 3
-        two.clear()
-        assert not any(one.contains_many(keys(500)))
-        assert len(one) == 0
-        assert not blocks(judge, name)
-        assert one.update(keys(500)) == 500
-        assert all(two.contains_many(keys(500)))
-        one.clear()
-        one.add("since then")
-        two.clear()  # it has not heard of the other clearing
-        assert "since then" not in one
-        assert not blocks(judge, name)
-
-
-def test_readonly_adds_nothing(url: str) -> None:
-    with (
-        BloomFilter.open(url, 100) as seen,
-        BloomFilter.open(url, readonly=True) as reader,
-    ):
-        seen.add("a")
-        assert "a" in reader
-        uses = (lambda: reader.add("b"), reader.clear)
-        for use in uses:
-            with pytest.raises(StoreError, match="opened read-only"):
-                use()
-        assert len(seen) == 1

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
+from support.redis_server import RedisServer, blocks
 from support.repetition import repeated
 from support.waiting import DEADLINE
 
@@ -69,3 +70,27 @@ def test_clients_that_create_it_at_once_have_one_filter(url: str) -> None:
     with ThreadPoolExecutor(CLIENTS) as pool:
         secrets = [*pool.map(secret, range(CLIENTS))]
     assert len(set(secrets)) == 1
+
+
+def test_clear_forgets_for_all_clients(
+    url: str, redis_server: RedisServer, name: str
+) -> None:
+    some = KEYS[:500]
+    with (
+        BloomFilter.open(url, 100) as one,
+        BloomFilter.open(url) as two,
+        redis_server.client() as judge,
+    ):
+        one.update(some)
+        assert len(two.info().layers) == 3
+        two.clear()
+        assert not any(one.contains_many(some))
+        assert len(one) == 0
+        assert not blocks(judge, name)
+        assert one.update(some) == 500
+        assert all(two.contains_many(some))
+        one.clear()
+        one.add("since then")
+        two.clear()  # it has not heard of the other clearing
+        assert "since then" not in one
+        assert not blocks(judge, name)

@@ -59,6 +59,10 @@ def test_a_url_names_server_and_filter(url: str, shown: str, head: str) -> None:
         ("redis://:open-sesame@host?decode_responses=1#a", "blocks are bytes"),
         ("redis://:open-sesame@127.0.0.1:1?foo=bar#a", "argument 'foo'"),
         ("redis://:open-sesame@host#\udcff", "must end in the name"),
+        *(
+            (f"redis+sentinel://me:open-sesame@{place}", "such as redis.sentinel://h")
+            for place in ("h:1#a", "h:1/#a", "h/a/b#a", "h,/a#a", "/a/0#a")
+        ),
     ],
 )
 def test_a_url_that_cannot_be_used(url: str, message: str) -> None:
@@ -73,29 +77,6 @@ OTHER_FORMAT = json.dumps({"format": 1, "made": ""})
 OTHER_HASH = json.dumps(
     {"format": FORMAT, "made": "", "hash": "md5", "written_by": "another version"}
 )
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ({"capacity": 2_000}, r"capacity = 1000, but capacity = 2000 is asked for"),
-        ({"identity": {"spider": "b"}}, r"spider = 'a', but spider = 'b'"),
-        ({"exact": True}, r"exact: .* leave exact out"),
-    ],
-)
-def test_other_parameters_are_refused(
-    url: str, asked: dict[str, Any], message: str
-) -> None:
-    for readonly, expected in ((False, "; give a capacity"), (True, r"$")):
-        with pytest.raises(StoreError, match=f"no bloomdupe store{expected}"):
-            BloomFilter.open(url, readonly=readonly)
-    with pytest.raises(SettingError, match=r"bytes, but there are .* of memory at"):
-        BloomFilter.open(url, 10**13)
-    BloomFilter.open(url, 1_000, identity={"spider": "a"}).close()
-    with pytest.raises((StoreMismatchError, SettingError), match=message) as raised:
-        BloomFilter.open(url, **asked)
-    assert url in str(raised.value)
-    BloomFilter.open(url, 1_000, 1e-6, identity={"spider": "a"}).close()
 
 
 @pytest.mark.parametrize(
