@@ -40,24 +40,6 @@ def test_size_answers_the_questions_of_the_literature(verb: Verb) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--fpp", "2"], "--fpp = '2': expected a probability"),
-        (["--urls", "0"], "--urls = 0: expected a whole number"),
-        (["--fpp", "9" * 5_000], "...: expected a probability"),
-    ],
-)
-def test_size_refuses_bad_values(
-    verb: Verb, arguments: list[str], message: str
-) -> None:
-    code, out, err = verb("size", *arguments)
-    assert code == 2
-    assert out == ""
-    assert message in err
-    assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
     ("text", "number"),
     [
         ("10_000", 10_000),

@@ -90,6 +90,9 @@ URL = "https://a.example/"
         ("collect files", "DIRECTORY, --follow, --delete and --rest are for a crawl"),
         ("report -o .", "--output .: it is a directory"),
         ("report -o - --json", "--output -: --json needs a file for the page"),
+        ("size --fpp 2", "--fpp = '2': expected a probability"),
+        ("size --urls 0", "--urls = 0: expected a whole number"),
+        (f"size --fpp {'9' * 5_000}", "...: expected a probability"),
     ],
 )
 def test_bad_usage_is_an_error_in_one_line(
@@ -97,7 +100,7 @@ def test_bad_usage_is_an_error_in_one_line(
 ) -> None:
     job = monitored_job(tmp_path)
     name, *more = words.split()
-    answer = verb(name, job, *more)
+    answer = verb(name, *([] if name == "size" else [job]), *more)
     assert (answer.code, answer.out) == (2, "")
     assert said in answer.err
     assert answer.err.count("\n") == 1
