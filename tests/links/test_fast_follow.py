@@ -14,7 +14,6 @@ from url_lists import SEED, at_random, result
 from bloomdupe.inside_scrapy.faster import state_of
 from bloomdupe.links import fast_follow
 from bloomdupe.links.fast_follow import (
-    faster,
     follow,
     follows_the_same,
     scrapys_follow,
@@ -104,28 +103,3 @@ def test_other_types_take_the_usual_way() -> None:
         same(page_of(), url)
     for selector in page_of(body=b'<a href=" /d ">e</a>').css("a, a::attr(href)"):
         same(page_of(), selector)
-
-
-def test_a_request_that_differs_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = Request.__init__
-
-    def counting(self: Request, *args: Any, **more: Any) -> None:
-        usual(self, *args, **more)
-
-    for other in (counting, print):
-        monkeypatch.setattr(Request, "__init__", other)
-        assert not follows_the_same()
-    monkeypatch.undo()
-    monkeypatch.setattr(Request, "_set_body", lambda self, _: setattr(self, "_body", 1))
-    assert not follows_the_same()
-    assert "follow" not in faster()
-
-
-def test_a_name_that_has_gone_leaves_the_usual_way(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def without_name(*_: object, **__: object) -> Request:
-        raise AttributeError("_cb_kwargs")
-
-    monkeypatch.setattr(fast_follow, "plain_request", without_name)
-    assert "follow" not in faster()

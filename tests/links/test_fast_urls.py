@@ -23,7 +23,7 @@ from url_lists import BASES, SEED, at_random, real, result, specified
 from w3lib import url as w3lib_url
 
 from bloomdupe.inside_scrapy.faster import call_directly
-from bloomdupe.links import safe_urls
+from bloomdupe.links import fast_follow, safe_urls
 from bloomdupe.links.fast_follow import FastFunctions, faster, follow
 from bloomdupe.links.safe_urls import safe_url_string, urljoin
 
@@ -159,11 +159,34 @@ def test_middlewares_are_called_without_scrapys_wrappers() -> None:
     assert len(wrapped) == 2
 
 
+request_init = Request.__init__
+
+
+def counting(self: Request, *args: Any, **more: Any) -> None:
+    request_init(self, *args, **more)
+
+
+def without_name(*_: object, **__: object) -> Request:
+    raise AttributeError("_cb_kwargs")
+
+
 @pytest.mark.parametrize(
-    ("module", "name"), [(w3lib_url, "safe_url_string"), (parse, "urljoin")]
+    ("place", "patched", "replacement", "name"),
+    [
+        (w3lib_url, "safe_url_string", lambda *_: "", "safe_url_string"),
+        (parse, "urljoin", lambda *_: "", "urljoin"),
+        (Request, "__init__", counting, "follow"),
+        (Request, "__init__", print, "follow"),
+        (Request, "_set_body", lambda self, _: setattr(self, "_body", 1), "follow"),
+        (fast_follow, "plain_request", without_name, "follow"),
+    ],
 )
-def test_an_original_that_differs_is_not_replaced(
-    module: Any, name: str, monkeypatch: pytest.MonkeyPatch
+def test_a_function_that_gives_other_results_is_not_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+    place: Any,
+    patched: str,
+    replacement: Any,
+    name: str,
 ) -> None:
-    monkeypatch.setattr(module, name, lambda *_: "http://a.example/other")
+    monkeypatch.setattr(place, patched, replacement)
     assert name not in faster()
