@@ -13,7 +13,6 @@ from support.judge import lines
 from support.redis_groups import RedisSentinel
 from support.site import Site, graph
 
-from bloomdupe.errors import SettingError
 from bloomdupe.store.redis.address import Address
 
 PAGES = graph(150)
@@ -47,12 +46,3 @@ def test_the_url_of_a_service() -> None:
     assert address.service == "crawls"
     assert address.server == "redis://me:pw@sentinel/4?a=5"
     assert address.shown == "redis+sentinel://me@one:1,[::2]:2,three/crawls/4#job"
-
-
-@pytest.mark.parametrize(
-    "url",
-    ["host:1#job", "host:1/#job", "host/a/b#job", "host,/a#job", "/a/0#job"],
-)
-def test_a_url_without_a_service_is_refused(url: str) -> None:
-    with pytest.raises(SettingError, match=r"such as redis.sentinel://host:26379"):
-        Address.of(f"redis+sentinel://me:open-sesame@{url}")

@@ -6,6 +6,8 @@ import re
 
 import pytest
 from scrapy import Spider
+from spiders.follow import PutsOut
+from spiders.scheduler import Renamed, RenamedLater
 from spiders.workers import (
     SLOT_OF_LEADER,
     All,
@@ -17,7 +19,8 @@ from spiders.workers import (
 )
 from support.crawl import Crawl
 from support.engines import Redis
-from support.site import graph
+from support.redis_server import RedisServer
+from support.site import graph, links
 
 from bloomdupe.frontier.held_frontier import CONTROL
 from bloomdupe.frontier.sent_request import partition_of
@@ -95,3 +98,22 @@ def test_a_start_request_in_memory_is_done_by_the_next_leader(
     (crawl.folder / "go").touch()
     other.finish()
     assert sorted(item["page"] for item in crawl.items()) == [0, 1]
+
+
+def test_workers_pass_on_requests_that_they_have_set_aside(crawl: Crawl) -> None:
+    crawl.site.pages = {"/0": links(*"1234")}
+    crawl.run(Renamed)
+    crawl.settings["BLOOMDUPE_REDIS_LEASE"] = 1  # passed on as quickly
+    for worker in [crawl.start(RenamedLater) for _ in range(2)]:
+        run = worker.wait()
+        assert (run.status, run.finish_reason) == (1, "incomplete"), run.log
+        assert "Requests that are not done: 4" in run.log
+
+
+def test_the_url_has_the_name_of_the_spider(
+    crawl: Crawl, redis_server: RedisServer
+) -> None:
+    crawl.site.pages = {"/0": ""}
+    crawl.run(PutsOut, BLOOMDUPE_REDIS_URL=redis_server.url("of %(spider)s"))
+    crawl.engine.job = redis_server.url("of puts_out")
+    assert crawl.items() == [{"page": "0"}]
