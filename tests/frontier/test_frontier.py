@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from pathlib import Path
 from threading import enumerate as enumerate_threads
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.owners_model import PARTITIONS, Worker, World
@@ -25,28 +25,17 @@ if TYPE_CHECKING:
 NOON = 1_800_000_000.0
 
 
-@pytest.fixture(params=["memory", "store"])
-def seen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BloomFilter]:
-    if request.param == "memory":
-        yield BloomFilter(1000, 1e-6)
-    else:
-        with BloomFilter.open(tmp_path / "store", 1000, 1e-6) as filter_:
-            yield filter_
-
-
-class Wall:
-    """A clock that can be set."""
-
-    now = NOON
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def stored(tmp_path: Path) -> Iterator[BloomFilter]:
     with BloomFilter.open(tmp_path / "store", 1000, 1e-6) as filter_:
         yield filter_
+
+
+@pytest.fixture(params=["memory", "store"])
+def seen(request: pytest.FixtureRequest) -> Any:
+    if request.param == "memory":
+        return BloomFilter(1000, 1e-6)
+    return request.getfixturevalue("stored")
 
 
 def drain(frontier: Frontier) -> list[str]:
@@ -121,8 +110,8 @@ def test_a_full_slot_is_ready_again_when_a_request_is_done(
 
 
 def test_due_requests_have_the_usual_order(seen: BloomFilter) -> None:
-    wall = Wall()
-    frontier = Frontier(seen, wall=wall)
+    now = [NOON]
+    frontier = Frontier(seen, wall=lambda: now[0])
     frontier.push("host", 0, b"first", not_before=NOON + 1)
     frontier.push("host", 5, b"high", not_before=NOON + 3)
     frontier.push("host", 0, b"start", not_before=NOON + 1, start=True)
@@ -130,7 +119,7 @@ def test_due_requests_have_the_usual_order(seen: BloomFilter) -> None:
     frontier.push("host", 10**30, b"highest", not_before=NOON + 3)
     frontier.push("host", 0, b"too late", not_before=NOON + 4)
     frontier.push("host", 4, b"pending")
-    wall.now += 3
+    now[0] += 3
     order = ["highest", "high", "pending", "second", "first", "start"]
     assert drain(frontier) == order
 
@@ -147,8 +136,8 @@ def test_memory_is_bounded(
     monkeypatch.setattr(slot_queue, "MAX_BATCH", 20)
     monkeypatch.setattr(partition, "MAX_FRESH", 100_000)
     monkeypatch.setattr(partition, "MAX_LOADED", 200_000)
-    wall = Wall()
-    frontier = Frontier(stored, wall=wall)
+    now = [NOON]
+    frontier = Frontier(stored, wall=lambda: now[0])
     count, size = 4_000, 1_000
     bound = 1_500 * size
     request.addfinalizer(tracemalloc.stop)
@@ -162,7 +151,7 @@ def test_memory_is_bounded(
         assert tracemalloc.get_traced_memory()[0] < bound
     frontier.checkpoint()
     assert not frontier.due
-    wall.now += 9
+    now[0] += 9
     found = []
     while (entry := frontier.pop()) is not None:
         assert entry.payload is not None
