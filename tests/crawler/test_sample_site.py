@@ -26,20 +26,6 @@ def test_the_sample_site_has_every_difficulty() -> None:
     assert found > {"/", "../../", "//{host}/", "http://{host}/", "HTTP://{HOST}/"}
 
 
-def test_a_job_keeps_its_address(tmp_path: Path) -> None:
-    job = SampleJob.claim(tmp_path)
-    job.stop()
-    file = tmp_path / "sample-site.port"
-    assert job.url == f"http://localhost:{file.read_text().strip()}/"
-    # Another process may have taken that port; this port is kept.
-    port = kept_port()
-    file.write_text(f"{port}")
-    for _ in range(2):
-        job = SampleJob.claim(tmp_path)
-        job.stop()
-        assert job.url == f"http://localhost:{port}/"
-
-
 def test_a_job_does_not_go_on_while_its_port_is_taken(tmp_path: Path) -> None:
     port = kept_port()
     (tmp_path / "sample-site.port").write_text(f"{port}")
