@@ -121,9 +121,6 @@ def test_a_job_is_begun_for_a_spider(verb: Verb, tmp_path: Path) -> None:
     answer = verb("add", tmp_path / "job", "https://a.example/", "--spider", "site")
     assert answer == (0, "1 pending now\n", "")
     assert urls(verb, tmp_path / "job") == ["https://a.example/"]
-    answer = verb("add", tmp_path / "job", "https://b.example/", "--spider", "other")
-    assert answer.code == 2
-    assert "is that of spider 'site'" in answer.err
 
 
 def test_killed_in_the_middle_and_run_again(

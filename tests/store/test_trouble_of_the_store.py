@@ -184,11 +184,6 @@ def test_another_number_of_partitions_is_refused(owner: PartitionOwner) -> None:
         PartitionOwner.at(owner.client.address, 4)
 
 
-def test_nobody_answers(folder: Path) -> None:
-    with pytest.raises(StoreUnreachableError, match="no Redis answers there"):
-        joined(Address.of(f"unix://{folder}/nowhere#crawl"))
-
-
 def test_no_message_has_the_password(server: RedisServer) -> None:
     with server.client() as judge:
         judge.config_set("requirepass", PASSWORD)
