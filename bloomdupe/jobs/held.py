@@ -183,11 +183,11 @@ class HeldJob:
                 if one.waiting:
                     counts["was_pending"] += 1
                 elif one.payload is None:
-                    source = one.parent or "the page that has led to it"
                     problems.add(
                         one.url,
                         "it could not be stored, or its page is revisited anyway;"
-                        f" {source} yields it again",
+                        " `bloomdupe requeue URL --callback NAME` fetches it with a"
+                        " method of the spider",
                     )
                 elif self.rules.keep_out(one.slot, one.url):
                     counts[BLOCKED] += 1

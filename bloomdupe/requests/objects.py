@@ -16,7 +16,7 @@ Putting an object together runs no code of the project: no ``__init__``,
 its stored value, even if the constructor would change it; frozen classes, ``__slots__``
 and fields with ``init=False`` make no difference. Only ``__hash__`` and ``__eq__`` run,
 for an object that is in a set or is a key. The class must be loaded already
-(:func:`loaded_class`), with no other fields than before.
+(:func:`loaded_class`); a field that is new by now has a constant as its default.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from scrapy import Item
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import UnserializableError
+from bloomdupe.requests.callbacks import is_constant
 
 REGISTERED: dict[str, dict[str, Any]] = {
     "scrapy_playwright.page.PageMethod": {"result": None},
@@ -39,6 +40,7 @@ REGISTERED: dict[str, dict[str, Any]] = {
 download sets, and their values before it.
 """
 
+_NO_DEFAULT = object()
 _CACHED_HASH = "_attrs_cached_hash"
 """Attribute in which classes made by ``attrs`` with ``cache_hash`` keep a value that
 differs between processes.
@@ -95,11 +97,22 @@ def _made(class_: Any, content: Any) -> object:
     names: list[str] | None = []
     if not issubclass(class_, Item) and global_object_name(class_) not in REGISTERED:
         names = ItemAdapter.get_field_names_from_class(class_)
-    if missing := {*(names or ())} - content.keys():
-        raise ValueError(f"there is nothing for {', '.join(sorted(missing))}")
+    new = {
+        name: _default_of(class_, name) for name in names or () if name not in content
+    }
+    if missing := sorted(name for name in new if not is_constant(new[name])):
+        raise ValueError(f"there is nothing for {', '.join(missing)}")
     instance: object = object.__new__(class_)
-    with_state(instance, content)
+    with_state(instance, {**content, **new})
     return instance
+
+
+def _default_of(class_: Any, name: str) -> object:
+    """Return the default of a field of a dataclass, of attrs or of pydantic."""
+    fields = {one.name: one for one in getattr(class_, "__attrs_attrs__", ())}
+    for kind in ("__dataclass_fields__", "model_fields"):
+        fields |= getattr(class_, kind, {})
+    return getattr(fields.get(name), "default", _NO_DEFAULT)
 
 
 def state_of(value: object) -> dict[str, Any]:

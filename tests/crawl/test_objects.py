@@ -21,6 +21,7 @@ from support.shared_data import needs_package
 
 from bloomdupe.errors import UnserializableError
 from bloomdupe.requests.layout import changed
+from bloomdupe.requests.objects import put_together, take_apart
 from bloomdupe.requests.serializer import Serializer
 
 SPIDER = Spider("example")
@@ -81,6 +82,7 @@ class Derived:
 class Converted:
     number: int = attrs.field(converter=int)
     other: Any = attrs.field(factory=dict, validator=attrs.validators.instance_of(dict))
+    text: str = "t"
 
     def __attrs_post_init__(self) -> None:
         ran.append("attrs")
@@ -274,13 +276,25 @@ HERE = __name__
 
 
 @pytest.mark.parametrize(
+    ("value", "name"),
+    [(Plain(1), "inner"), (Converted(1), "text"), (Model(number=1), "text")],
+)
+def test_a_field_that_the_class_has_by_now_gets_its_default(
+    value: object, name: str
+) -> None:
+    class_name, content = take_apart(value)
+    del content[name]
+    assert put_together(class_name, content) == value
+
+
+@pytest.mark.parametrize(
     ("taken", "reason"),
     [
         (("planted_objects:X", {}), "the module of planted_objects:X is not"),
         ((f"{HERE}:Gone", {}), "no class"),
         ((f"{HERE}:Ordinary", {}), "not a valid item class"),
         ((f"{HERE}:Closing", {"number": 1}), "its own code"),
-        ((f"{HERE}:Plain", {"number": 1}), "nothing for inner, names"),
+        ((f"{HERE}:Plain", {"number": 1}), "nothing for names"),
         ((f"{HERE}:SlottedChild", {"number": 1, "x": 2}), "not as it was"),
         ((f"{HERE}:Plain", 7), "not as it was"),
         ((f"{HERE}:Color", "GREEN"), "not as it was"),

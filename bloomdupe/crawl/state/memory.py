@@ -163,8 +163,8 @@ class SpiderMemory(Participant):
             state = {} if packed is None else unpack(packed)
         except Exception as error:
             raise UnserializableError(
-                f"the stored spider.state cannot be read: {error}. Put the job back"
-                " from a backup"
+                f"the stored spider.state cannot be read: {error}. Run the code that"
+                " has stored it; or, if the job is damaged, put it back from a backup"
             ) from error
         self._spider.state = state
 
