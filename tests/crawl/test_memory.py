@@ -109,9 +109,9 @@ def test_a_page_whose_pipeline_is_at_work_does_not_find_what_it_has_counted(
 
 
 @on_both_engines
-@pytest.mark.parametrize("before", [None, write_at_the_end])
+@pytest.mark.parametrize("before", [be_patient, write_at_the_end])
 def test_after_ctrl_c_no_page_that_waits_for_its_parts_finds_itself(
-    crawl: Crawl, before: Callable[[], None] | None
+    crawl: Crawl, before: Callable[[], None]
 ) -> None:
     """The second row is the control."""
     crawl.site.pages = dict.fromkeys(
@@ -121,7 +121,7 @@ def test_after_ctrl_c_no_page_that_waits_for_its_parts_finds_itself(
     crawl.interrupted(Menus, after=3, before=before)
     crawl.run(Menus)
     found = Counter(item["item"] for item in crawl.items())
-    assert (found == {"a": 4, "b": 4}) == (before is None)
+    assert (found == {"a": 4, "b": 4}) == (before is be_patient)
 
 
 # Without a crawl
