@@ -68,19 +68,25 @@ def test_the_projects_own_fingerprinter_decides(crawl: Crawl) -> None:
 
 
 def test_exact_urls_survive_a_filter_that_calls_everything_seen(crawl: Crawl) -> None:
+    """Links, and start requests that are new."""
     crawl.settings["BLOOMDUPE_EXPECTED_URLS"] = 1_000
 
     def fill_and_go_on(job: str, **settings: Any) -> Run:
         crawl.run(Follow, JOBDIR=job, CLOSESPIDER_PAGECOUNT=1, **settings)
         with BloomFilter.open(crawl.folder / job / "bloomdupe") as seen:
             take_everything_for_seen(seen)
-        return crawl.run(Follow, JOBDIR=job, **settings)
+        return crawl.run(Follow, JOBDIR=job, starts=("/", "/new"), **settings)
 
     fill_and_go_on("job")
-    assert len(crawl.site.take()) < len(EACH_ONCE)  # the control: pages are lost
-    fill_and_go_on("exact", BLOOMDUPE_EXACT=[r"127\.0\.0\.1"])
+    some = crawl.site.take()
+    assert len(some) < len(EACH_ONCE)  # the control: pages are lost
+    assert "/new" not in some
+    exact: dict[str, Any] = {"BLOOMDUPE_EXACT": [r"127\.0\.0\.1"]}
+    fill_and_go_on("exact", **exact)
     found = (path.replace("%7E", "~") for path in crawl.site.take())
-    assert sorted(found) == EACH_ONCE
+    assert sorted(found) == sorted([*EACH_ONCE, "/new"])
+    again = crawl.run(Follow, JOBDIR="exact", starts=("/", "/new"), **exact)
+    assert again.requested == []
 
 
 # What is told

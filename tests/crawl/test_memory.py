@@ -16,7 +16,6 @@ from spiders.attributes import (
     Menus,
     NewSite,
     Pages,
-    Remembers,
     Rows,
     be_patient,
     hold_for,
@@ -26,7 +25,7 @@ from support.crawl import FEEDS, Crawl
 from support.engines import on_both_engines
 from support.jobs import idle_crawler
 from support.site import PAGES as SITE
-from support.site import Page, graph, links
+from support.site import Page, links
 from support.waiting import DEADLINE
 
 from bloomdupe.crawl.state.memory import (
@@ -76,18 +75,6 @@ def test_without_the_setting_the_crawl_loses_its_token(crawl: Crawl) -> None:
     crawl.interrupted(Login, after=3)
     assert crawl.run(Login).stats["begun_with"] == [None, "of the class"]
     assert len(lines(crawl)) < len(EXPECTED)
-
-
-@pytest.mark.slow
-def test_what_callbacks_remember_is_stored_while_none_is_at_work(crawl: Crawl) -> None:
-    crawl.site.pages, crawl.starts = graph(60), ("/0",)
-    crawl.settings["BLOOMDUPE_CHECKPOINT_INTERVAL"] = 0.002
-    crawl.settings["CONCURRENT_REQUESTS"] = None
-    for answers in (6, 14, 22):
-        crawl.killed(Remembers, at_request=answers, before=be_patient)
-    crawl.run(Remembers)
-    items = Counter(item["item"] for item in crawl.items())
-    assert items == {f"{n}{part}": 1 for n in range(60) for part in "ab"}
 
 
 @pytest.mark.parametrize(

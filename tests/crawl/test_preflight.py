@@ -23,11 +23,12 @@ from bloomdupe.inside_scrapy.private_names import missing
 
 pytestmark = pytest.mark.slow
 
-SCRIPT = """
-import scrapy.crawler, scrapy.utils.project
-from spiders.preflight import Second
-process = scrapy.crawler.{process}(scrapy.utils.project.get_project_settings())
-crawling = process.crawl(Second)
+NAMED_LATE = """
+import scrapy, scrapy.crawler, scrapy.utils.project
+settings = scrapy.utils.project.get_project_settings()
+settings["JOBDIR"] = {jobdir!r}
+process = scrapy.crawler.{process}(settings)
+crawling = process.crawl(scrapy.Spider, name="named late", start_urls=["{url}"])
 process.start()
 """
 
@@ -205,38 +206,37 @@ def test_a_name_is_found_although_a_tool_has_replaced_the_constructor(
     assert missing(["scrapy.crawler.Crawler.addons", gone]) == [gone]
 
 
-@pytest.mark.parametrize("process", ["CrawlerProcess", "AsyncCrawlerProcess"])
-def test_a_script_has_the_error(crawl: Crawl, process: str) -> None:
+def run_named_late(
+    crawl: Crawl, jobdir: str, handle: str = "", process: str = "CrawlerProcess"
+) -> Run:
+    """Run a spider that gets its name when it is made, for the first page."""
+    url = crawl.site.base + "/0"
+    script = NAMED_LATE.format(jobdir=jobdir, process=process, url=url)
+    return run_script(crawl, script + handle)
+
+
+@pytest.mark.parametrize(
+    ("process", "handle"),
+    [
+        ("CrawlerProcess", "crawling.addErrback(lambda error: print(error.value))"),
+        ("AsyncCrawlerProcess", "print(crawling.exception())"),
+    ],
+)
+def test_a_script_has_the_error(crawl: Crawl, process: str, handle: str) -> None:
     crawl.scrapy("crawl", "first")
     files = crawl.contents()
-    handle = "crawling.addErrback(lambda failure: print(failure.value))\n"
-    if process == "AsyncCrawlerProcess":
-        handle = "print(crawling.exception())\n"
-    run = run_script(crawl, SCRIPT.format(process=process) + handle)
+    run = run_named_late(crawl, "job", handle, process)
     assert "was made with spider = 'first'" in run.log
     assert "The crawl does not begin: " in run.log
     assert crawl.contents() == files
 
 
-NAMELESS = """
-import scrapy, scrapy.crawler, scrapy.utils.project
-settings = scrapy.utils.project.get_project_settings()
-settings["JOBDIR"] = {jobdir!r}
-process = scrapy.crawler.CrawlerProcess(settings)
-crawling = process.crawl(scrapy.Spider, name="named late", start_urls=["{url}"])
-crawling.addErrback(lambda failure: print(failure.value))
-process.start()
-"""
-
-
 def test_a_spider_may_get_its_name_when_it_is_made(crawl: Crawl) -> None:
-    url = crawl.site.base + "/0"
-    run = run_script(crawl, NAMELESS.format(jobdir="job", url=url))
+    run = run_named_late(crawl, "job")
     assert run.status == 0
     assert run.requested == ["/0"]
     assert "job/bloomdupe/data.mdb" in crawl.contents()
-    script = NAMELESS.format(jobdir="jobs/%(spider)s", url=url)
-    assert run_script(crawl, script).status == 0
+    assert run_named_late(crawl, "jobs/%(spider)s").status == 0
     # Scrapy's own extension has the same folder.
     for name in ("bloomdupe/data.mdb", "spider.state"):
         assert f"jobs/named late/{name}" in crawl.contents()

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import importlib
-import io
 import re
 import sys
 import types
-import uuid
-from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
-from dataclasses import make_dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
-from zoneinfo import TZPATH, ZoneInfo
+from typing import Any, ClassVar
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scrapy import Request, Selector, Spider
+from scrapy import Request, Spider
 from scrapy.http import JsonRequest, XmlRpcRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import CrawlSpider
 
 from bloomdupe.errors import UnserializableError
-from bloomdupe.requests import serializer
 from bloomdupe.requests.layout import changed, url_of
 from bloomdupe.requests.serializer import Serializer
-from bloomdupe.requests.values import Writer, pack, pack_item, unpack
 
 
 class Example(CrawlSpider):
@@ -75,15 +64,6 @@ class Example(CrawlSpider):
 
     class Inner:
         pass
-
-
-class Text(str):
-    __slots__ = ("parent",)
-
-
-class Pair(NamedTuple):
-    one: Any
-    other: Any
 
 
 SPIDER = Example()
@@ -169,180 +149,6 @@ def test_the_url_of_a_payload_can_be_printed() -> None:
 
 
 @pytest.mark.parametrize(
-    "value",
-    [
-        {1, 2},
-        frozenset({1, 2}),
-        {(1, 2): "tuple as key", b"bytes": 1},
-        datetime.date(2026, 8, 1),
-        datetime.datetime(
-            2026, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=1), "CET")
-        ),
-        datetime.timezone(datetime.timedelta(0), "UTC"),
-        datetime.timedelta(days=-1, microseconds=5),
-        decimal.Decimal("1.10"),
-        uuid.UUID(int=7),
-        "\ud800",
-        float("inf"),
-        Counter("abca"),
-        OrderedDict(b=1, a=(2,)),
-        defaultdict(set, {1: {2}}),
-        defaultdict(None, {"x": Counter()}),
-        deque(["a", (1, 2)]),
-        deque([1, 2, 3], maxlen=2),
-    ],
-)
-def test_values_come_back_unchanged(value: object) -> None:
-    restored = back(Request("http://a.example/", cb_kwargs={"v": value}))
-    assert restored.cb_kwargs == {"v": value}
-    assert type(restored.cb_kwargs["v"]) is type(value)
-    assert repr(restored.cb_kwargs["v"]) == repr(value)
-
-
-@given(st.datetimes(timezones=st.timezones(), allow_imaginary=True) | st.times())
-def test_times_come_back_with_zone_and_fold(value: Any) -> None:
-    restored = unpack(pack(value))
-    assert repr(restored) == repr(value)
-    assert restored.utcoffset() == value.utcoffset()
-    assert unpack(pack_item([value])) == [value]
-
-
-def test_an_item_of_a_class_without_a_name_is_kept_as_its_fields() -> None:
-    made = make_dataclass("Made", [("path", str), ("more", Any)])
-    item = made("a", made("b", [1]))
-    expected = {"path": "a", "more": {"path": "b", "more": [1]}}
-    assert unpack(pack_item(item)) == expected
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        "os.path/x", "../../etc/passwd", "/etc/localtime", "tzdata.zoneinfo/UTC", "",
-        "Europe/", "Europe", "Nowhere/At_All", "A" * 10_000, 7, b"UTC",
-    ],
-)  # fmt: skip
-def test_a_store_names_nothing_but_time_zones(key: object) -> None:
-    """Python looks for a zone that it does not find in a package of a similar name."""
-    good = msgpack.unpackb(pack(ZoneInfo("Europe/Paris")))
-    bad = msgpack.ExtType(good.code, msgpack.packb([key]))
-    before = set(sys.modules)
-    with pytest.raises(UnserializableError):
-        unpack(msgpack.packb(bad))
-    assert not {name for name in set(sys.modules) - before if "tzdata" not in name}
-
-
-VALUES: st.SearchStrategy[object] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text() | st.binary(),
-    lambda values: (
-        st.lists(values, max_size=3)
-        | st.tuples(values, values)
-        | st.dictionaries(st.text() | st.integers(), values, max_size=3)
-    ),
-    max_leaves=20,
-)
-
-
-@given(VALUES)
-def test_any_plain_value_comes_back(value: object) -> None:
-    restored = back(Request("http://a.example/", meta={"v": value}))
-    assert restored.meta == {"v": value}
-
-
-def test_texts_of_lxml_become_plain_strings() -> None:
-    (text,) = Selector(text="<a>x</a>").root.xpath("//a/text()")
-    assert type(text) is not str
-    restored = back(Request("http://a.example/", meta={"v": [text], text: text}))
-    assert restored.meta == {"v": ["x"], "x": "x"}
-    for found in (*restored.meta, restored.meta["x"], *restored.meta["v"]):
-        assert type(found) is str
-
-
-def test_all_texts_of_an_item_become_plain_strings() -> None:
-    value = {"a": (Text("x"), {Text("y")})}
-    restored = unpack(pack_item(value))
-    assert restored == value
-    first, (second,) = restored["a"]
-    assert (type(first), type(second)) == (str, str)
-    with pytest.raises(UnserializableError):
-        pack(value)
-
-
-DERIVED: list[Any] = [
-    type(kind.__name__.title(), (kind,), {"__module__": "no.such"})()
-    for kind in (str, int, float, bytes, list, dict, set, tuple, Counter)
-]
-NAMELESS = next(path for path in map(Path, TZPATH) if (path / "UTC").exists()) / "UTC"
-ITSELF: list[object] = []
-ITSELF.append(ITSELF)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        *DERIVED, {Text("x"): 1},
-        object(), open, SPIDER, {"in": [complex(1)]}, defaultdict(lambda: 1), ITSELF,
-        memoryview(b"x"), (memoryview(b"x"), 1), bytearray(b"x"),
-        datetime.time(tzinfo=ZoneInfo.from_file(io.BytesIO(NAMELESS.read_bytes()))),
-    ],
-)  # fmt: skip
-def test_other_values_are_refused_and_the_way_out_is_named(value: object) -> None:
-    with pytest.raises(UnserializableError, match="plain values, dataclasses"):
-        SAFE.dump(Request("http://a.example/", meta={"v": value}))
-
-
-def doubled(value: Any, pair: Callable[[Any], Any], times: int) -> Any:
-    for _ in range(times):
-        value = pair(value)
-    return value
-
-
-@pytest.mark.parametrize(
-    "pair",
-    [
-        lambda value: {"a": value, "b": value},
-        lambda value: [(value, 1), {"a": value}],
-        lambda value: Pair(value, value),
-    ],
-    ids=["dict", "mixed", "object"],
-)
-def test_values_that_share_values_are_refused_before_they_are_written(
-    pair: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Written out they would have 2**16 parts."""
-    monkeypatch.setattr(serializer, "pack_for_request", Writer(1 << 17).pack)
-    request = Request("http://a.example/", meta={"v": doubled("x", pair, 16)})
-    with pytest.raises(UnserializableError, match="it has more than 64 MB"):
-        SAFE.dump(request)
-    few = Request("http://a.example/", meta={"v": doubled("x", pair, 4)})
-    assert back(few).meta == few.meta
-    few.meta["v"] = ["x" * 10_000] * 20  # each reference counts
-    assert SAFE.dump_or_none(few) is None
-    few = Request("http://a.example/", method="POST", body=b"x" * (1 << 17))
-    assert SAFE.dump_or_none(few) is None
-
-
-def test_what_a_request_carries_twice_is_one_object_again() -> None:
-    """A set is sorted as bytes, so what is in it is written anew."""
-    offer, pair = {"price": [1]}, Pair([], 1)
-    item = {"offers": ({"a": 1}, offer), "own": deque([pair]), "all": {pair[:0]}}
-    meta = {"item": item, "prices": offer["price"], "pairs": [pair, pair.one]}
-    given = Request("http://a.example/", meta=meta, cb_kwargs={"offer": offer})
-    request = back(given)
-    assert (request.meta, request.cb_kwargs) == (given.meta, given.cb_kwargs)
-    found, prices = request.meta["item"]["offers"][1], request.meta["prices"]
-    assert found is request.cb_kwargs["offer"]
-    assert found["price"] is prices
-    assert found is not offer
-    (own,), (listed, inner) = request.meta["item"]["own"], request.meta["pairs"]
-    assert own is listed
-    assert own.one is inner
-    assert SAFE.dump(request) == SAFE.dump(given)
-
-
-NO_TIME = msgpack.ExtType(14, msgpack.packb(["now", 7, 0]))
-
-
-@pytest.mark.parametrize(
     ("fields", "reason"),
     [
         ({"class_name": "os:system"}, "no class os:system"),
@@ -360,8 +166,6 @@ NO_TIME = msgpack.ExtType(14, msgpack.packb(["now", 7, 0]))
         ({"url": ""}, "no URL"),
         ({"url": 7}, "no URL"),
         ({"meta": 7}, "."),
-        ({"meta": {"v": msgpack.ExtType(19, b"\x91\7")}}, "out of range"),
-        ({"meta": {"v": NO_TIME}}, "interpreted as an integer"),
         (b"\x90", "no request"),
         (b"\x81\xa1a\xa1b", "no request"),
         (b"", "."),

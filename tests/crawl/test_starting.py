@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from spiders.starting import (
-    Ended,
     Fed,
     InTurn,
     LateItems,
@@ -17,10 +16,8 @@ from spiders.starting import (
 )
 from support.crawl import FEEDS, Crawl
 from support.engines import on_both_engines
-from support.full_filter import take_everything_for_seen
 from support.site import Pages
 
-from bloomdupe import BloomFilter
 from bloomdupe.inside_scrapy.engine import EngineAccess
 
 pytestmark = pytest.mark.slow
@@ -33,23 +30,17 @@ def items(crawl: Crawl) -> list[tuple[str, int]]:
     return sorted((item["page"], item["n"]) for item in crawl.items())
 
 
-def test_a_finished_job_knows_its_start_requests(crawl: Crawl) -> None:
-    assert sorted(crawl.run(Stamped).requested) == ["/a", "/a", "/b"]
-    run = crawl.run(Stamped)
-    assert run.stats["bloomdupe/start_requests_skipped"] == 3
+def test_a_job_knows_its_start_requests_once_start_has_ended(crawl: Crawl) -> None:
+    crawl.killed(Stamped, stop="here all")
+    # Later, the job has finished.
+    for _ in range(2):
+        run = crawl.run(Stamped)
+        assert run.stats["bloomdupe/start_requests_skipped"] == 3
+        assert items(crawl) == [("a", 0), ("a", 0), ("b", 0)]
     assert run.requested == []
     # More for the same page are new work.
     assert sorted(crawl.run(Stamped, MORE=True).requested) == ["/a", "/c"]
     assert crawl.run(Stamped, MORE=True).requested == []
-
-
-def test_a_killed_job_knows_its_start_requests_once_start_has_ended(
-    crawl: Crawl,
-) -> None:
-    crawl.killed(Ended, stop="here all")
-    run = crawl.run(Ended)
-    assert run.stats["bloomdupe/start_requests_skipped"] == 3
-    assert items(crawl) == [("a", 0), ("a", 0), ("b", 0)]
 
 
 @on_both_engines
@@ -68,24 +59,6 @@ def test_a_lazy_start_waits_until_nothing_is_pending(crawl: Crawl) -> None:
     # In the next run every request is skipped.
     assert crawl.run(Fed, before=without_heartbeat).requested == []
     assert items(crawl) == found
-
-
-# Keys of pages that must not be lost
-
-SMALL: dict[str, Any] = {"BLOOMDUPE_EXPECTED_URLS": 1_000}
-EXACT: dict[str, Any] = {"BLOOMDUPE_EXACT": r"127\.0\.0\.1"}
-
-
-@pytest.mark.parametrize("exact", [False, True])
-def test_no_start_request_with_an_exact_url_is_lost(crawl: Crawl, exact: bool) -> None:
-    """Even if the filter takes everything for seen; without them, it is."""
-    crawl.settings |= {**SMALL, **(EXACT if exact else {})}
-    crawl.run(Stamped)
-    with BloomFilter.open(crawl.store) as seen:
-        take_everything_for_seen(seen)
-    run = crawl.run(Stamped, MORE=True)
-    assert sorted(run.requested) == (["/a", "/c"] if exact else [])
-    assert crawl.run(Stamped, MORE=True).requested == []
 
 
 @pytest.mark.usefixtures("engine")

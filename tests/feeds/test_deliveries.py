@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-CSV = {"format": "csv"}
 JSON = {"format": "json"}
 SUMS = {"format": "sums"}
 PAGES = SHOP
@@ -113,19 +112,6 @@ def test_standard_output_gets_the_whole_feed_at_the_end(crawl: Crawl) -> None:
     assert items_in(added.encode(), "json") == items_of("new")
 
 
-def test_another_kind_of_exporter_is_refused(crawl: Crawl) -> None:
-    crawl.settings["FEEDS"] = {"items.csv": CSV}
-    file = crawl.folder / "items.csv"
-    other = {"csv": "spiders.feeds.Semicolons"}
-    for job, before, now in (("a", {}, other), ("b", other, {})):
-        crawl.settings["JOBDIR"] = job
-        crawl.killed(Articles, stop=THIRD, FEED_EXPORTERS=before)
-        content = file.exists() and file.read_bytes()
-        run = crawl.refused(Articles, FEED_EXPORTERS=now)
-        assert "was begun with another exporter or storage" in run.log
-        assert (file.exists() and file.read_bytes()) == content
-
-
 STEPS = ("open", "export", "sync", "record", "store")
 """The steps of the delivery of a local file, after each of which the process dies."""
 LOCAL = [
@@ -174,17 +160,10 @@ def test_a_storage_of_the_user_gets_the_whole_file(
     run = crawl.run(Articles, before=close_mailbox, status=1)
     assert "the mailbox is closed" in run.log
     assert not [*place.iterdir()]
+    run = crawl.refused(Articles, FEEDS=None)
+    assert f"has begun with a feed mail://{place}, which this run lacks" in run.log
     # It was stored, and nothing says so: the storage gets it twice.
     crawl.killed(Articles, stop="here delivered")
     for _ in range(2):
         crawl.run(Articles)
     assert mails(place, kind) == [ITEMS, ITEMS]
-
-
-def test_a_feed_that_lacks_its_delivery_is_needed(crawl: Crawl, place: Path) -> None:
-    feeds = {f"mail://{place}": JSON}
-    crawl.run(Articles, before=close_mailbox, status=1, FEEDS=feeds)
-    run = crawl.refused(Articles)
-    assert f"has begun with a feed mail://{place}, which this run lacks" in run.log
-    crawl.run(Articles, FEEDS=feeds)
-    assert mails(place) == [ITEMS]

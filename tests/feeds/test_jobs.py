@@ -49,31 +49,38 @@ def test_the_working_directory_may_change(crawl: Crawl) -> None:
     assert not crawl.run(Wanders).requested
 
 
-@pytest.mark.parametrize(
-    "option",
-    repeated(
-        [
-            ("csv", {"encoding": "utf-16"}, "encoding = None, now it has"),
-            ("csv", {"item_export_kwargs": {"delimiter": ";"}}, "{'delimiter': ';'}"),
-            ("csv", {"fields": ["number"]}, "fields = None, now it has fields ="),
-        ]
+def of_csv(**options: Any) -> dict[str, Any]:
+    return {"FEEDS": feeds(["csv"], **options)}
+
+
+OTHER: dict[str, Any] = {"FEED_EXPORTERS": {"csv": "spiders.feeds.Semicolons"}}
+SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "encoding": ({}, of_csv(encoding="utf-16"), "with encoding = None, now it has"),
+    "delimiter": (
+        {},
+        of_csv(item_export_kwargs={"delimiter": ";"}),
+        "{'delimiter': ';'}",
     ),
-    ids=["encoding", "delimiter", "columns"],
-)
-def test_options_that_shape_a_file_must_not_change(
-    crawl: Crawl, option: tuple[str, dict[str, Any], str]
-) -> None:
-    kind, changed, said = option
-    (name,) = feeds([kind])
-    crawl.killed(Articles, stop=THIRD, FEEDS=feeds([kind]))
-    before = (crawl.folder / name).read_bytes()
-    run = crawl.refused(Articles, FEEDS=feeds([kind], **changed))
-    assert f"{name} was begun with" in run.log
+    "columns": ({}, of_csv(fields=["number"]), "fields = None, now it has fields ="),
+    "other exporter": ({}, OTHER, "another exporter or storage"),
+    "usual exporter": (OTHER, {}, "another exporter or storage"),
+}
+"""Settings of a crawl, those with which it is refused, and why."""
+
+
+@pytest.mark.parametrize("shape", repeated(SHAPES))
+def test_what_shapes_a_file_must_not_change(crawl: Crawl, shape: str) -> None:
+    begun, changed, said = SHAPES[shape]
+    crawl.settings |= of_csv()
+    file = crawl.folder / "items.csv"
+    crawl.killed(Articles, stop=THIRD, **begun)
+    before = file.read_bytes() if file.exists() else b""
+    run = crawl.refused(Articles, **changed)
+    assert "items.csv was begun with" in run.log
     assert said in run.log
-    assert (crawl.folder / name).read_bytes() == before
-    crawl.run(Articles, FEEDS=feeds([kind]))
-    content = (crawl.folder / name).read_bytes()
-    assert content.startswith(before.rstrip(b"\n]</items>"))
+    assert (file.read_bytes() if file.exists() else b"") == before
+    crawl.run(Articles, **begun)
+    assert file.read_bytes().startswith(before)
 
 
 def test_a_finished_job_makes_none_of_its_files_anew(crawl: Crawl) -> None:
@@ -188,14 +195,13 @@ def test_an_item_that_fails_in_one_exporter_reaches_the_other_feeds(
         assert read(crawl.folder / name) == ITEMS
 
 
-def test_without_a_job_feeds_are_as_in_scrapy(crawl: Crawl) -> None:
-    crawl.run(Articles, FEEDS=ALL, JOBDIR=None)
-    for name in ALL:
-        assert read(crawl.folder / name) == ITEMS
-
-
-def test_an_item_is_as_it_was_when_it_was_the_exporters_turn(crawl: Crawl) -> None:
-    crawl.run(Articles, FEEDS=ALL, EXTENSIONS={global_object_name(Strips): 500})
+@pytest.mark.parametrize("jobdir", ["job", None])
+def test_an_item_is_as_it_was_when_it_was_the_exporters_turn(
+    crawl: Crawl, jobdir: str | None
+) -> None:
+    """As with Scrapy, whose exporter it is without a job."""
+    changed = {"EXTENSIONS": {global_object_name(Strips): 500}}
+    crawl.run(Articles, FEEDS=ALL, JOBDIR=jobdir, **changed)
     for name in ALL:
         assert read(crawl.folder / name) == ITEMS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from spiders.media import (
@@ -32,28 +32,25 @@ if TYPE_CHECKING:
 
 PAGES: Pages = {"/": "x", "/file.bin": "y" * (10 << 20), LONG: "x"}
 SETTINGS = {"FILES_STORE": "files", "FEEDS": FEEDS}
+NO_JOB: dict[str, Any] = {"JOBDIR": None, "BLOOMDUPE_REDIS_URL": None}
 
 
 @on_both_engines
 @pytest.mark.parametrize(
-    ("pipeline", "stores"),
+    ("pipeline", "stores", "settings"),
     [
-        ("WithOwnStore", "WithOwnStore OwnStore"),
-        ("Named", "Named CompleteFilesStore"),
+        ("WithOwnStore", "WithOwnStore OwnStore", {}),
+        ("Named", "Named CompleteFilesStore", {}),
+        ("Named", "Named FSFilesStore", NO_JOB),
     ],
 )
 def test_a_job_has_complete_files_unless_the_store_is_another(
-    crawl: Crawl, pipeline: str, stores: str
+    crawl: Crawl, pipeline: str, stores: str, settings: dict[str, Any]
 ) -> None:
     # A name that is too long ends no crawl: of it, Scrapy tells in the log.
-    run = crawl.run(First, ITEM_PIPELINES={f"spiders.media.{pipeline}": 1})
+    pipelines = {f"spiders.media.{pipeline}": 1}
+    run = crawl.run(First, ITEM_PIPELINES=pipelines, **settings)
     assert run.stats["stores"] == stores
-
-
-def test_a_crawl_without_a_job_keeps_scrapys_store(crawl: Crawl) -> None:
-    pipelines = {"spiders.media.Named": 1}
-    run = crawl.run(First, ITEM_PIPELINES=pipelines, JOBDIR=None)
-    assert run.stats["stores"] == "Named FSFilesStore"
 
 
 @on_both_engines

@@ -51,26 +51,6 @@ class NewSite(Login):
     site = "of the changed class"
 
 
-class Remembers(Spider):
-    """Remembers the items that it has yielded, and takes its time between them."""
-
-    name = "remembers"
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.seen: set[str] = set()
-
-    async def parse(self, response: Any) -> Any:
-        for part in "ab":
-            item = f"{response.url.rpartition('/')[2]}{part}"
-            if item not in self.seen:
-                self.seen.add(item)
-                await pause(0.005)
-                yield {"item": item}
-        for request in response.follow_all(css="a"):
-            yield request
-
-
 class Pages(Spider):
     """Counts its pages, while its pipeline is at work."""
 

@@ -1,4 +1,4 @@
-"""Two spiders that share a project. ``SITE`` is the URL of the site they crawl."""
+"""The spider of a project. ``SITE`` is the URL of the site that it crawls."""
 
 from __future__ import annotations
 
@@ -25,10 +25,6 @@ class First(Spider):
     @url {SITE}/1
     @returns items 1 1
     """
-
-
-class Second(First):
-    name = "second"
 
 
 class OwnScheduler(FrontierScheduler):
