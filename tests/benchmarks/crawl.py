@@ -41,7 +41,6 @@ FILTERED = "dupefilter/filtered"
 @dataclass(frozen=True, eq=False)
 class Variant:
     name: str
-    spider: str = "Follow"
     settings: Mapping[str, Any] = field(default_factory=dict)
     place: str = ""
     """The setting that says where the crawl is kept."""
@@ -80,7 +79,6 @@ VARIANTS = [
         settings={**ADDON, **SLOW_SPOTS},
         goals={},
     ),
-    Variant("bloomdupe, JOBDIR, new_links", "Helped", ADDON, "JOBDIR"),
 ]
 SHARED = [
     STOCK,
@@ -126,7 +124,7 @@ def measure(site: dict[str, Any], variant: Variant) -> dict[str, float]:
             settings[variant.place] = url if ours else url.partition("#")[0]
             judge.config_resetstat()
         command = [sys.executable, str(Path(__file__).with_name("crawl_child.py"))]
-        command.append("InMemory" if "pages" in site else variant.spider)
+        command.append("InMemory" if "pages" in site else "Follow")
         command += [json.dumps(settings), json.dumps(site)]
         workers = [
             subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder)
@@ -198,7 +196,6 @@ def main() -> int:
         variant: []
         for variant in (SHARED if options.shared else VARIANTS)
         if variant is STOCK or options.only in variant.name
-        if variant.spider == "Follow" or not in_memory
     }
     with ExitStack() as stack:
         site: dict[str, Any] = {"pages": pages, "links": links}

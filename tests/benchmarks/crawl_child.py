@@ -62,17 +62,6 @@ class Follow(Spider):
             yield response.follow(href)
 
 
-class Helped(Follow):
-    """With the link helper."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        from bloomdupe import new_links  # not part of the rivals' time
-
-        links = response.css("a::attr(href)").getall()
-        for url in new_links(self, map(response.urljoin, links)):
-            yield Request(url)
-
-
 class Memory(BaseDownloadHandler):
     """Answers the requests of ``InMemory``."""
 

@@ -10,6 +10,7 @@ there as often as without that.
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -26,7 +27,7 @@ from bloomdupe.crawl.acceptance import Acceptance
 from bloomdupe.crawl.engines.checkpoint import Checkpoint
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.engines.session import Session
-from bloomdupe.crawl.in_flight.outcomes import Outcomes
+from bloomdupe.crawl.in_flight.outcomes import Outcome, Outcomes
 from bloomdupe.crawl.in_flight.registry import InFlightRegistry
 from bloomdupe.crawl.in_flight.request import InFlightRequest
 from bloomdupe.crawl.progress.rounds import Run
@@ -343,7 +344,8 @@ class Crawl:
     def _check_nothing_is_in_flight(self) -> None:
         """Check that each request has ended, and those of pages that were left, too.
 
-        A crawl that was told to stop hands nothing out that a callback may wait for.
+        Their lines take no room any more, neither in memory nor in the spill file. A
+        crawl that was told to stop hands nothing out that a callback may wait for.
         """
         if self.stopping:
             return
@@ -351,6 +353,11 @@ class Crawl:
             assert partition.in_flight == 0
         assert not self.registry
         assert not self.registry.volatile
+        outcomes = self.engine.outcomes
+        outcomes.forget(Outcome())  # as the next commit does
+        assert not outcomes._size
+        file = outcomes._file
+        assert file is None or not os.fstat(file.fileno()).st_size
 
     def begin(self) -> None:
         """Begin a checkpoint, which is out until it is sent and done."""

@@ -63,16 +63,9 @@ def test_a_request_with_constants_alone_stands_alone(
 ) -> None:
     for values, alone in ((CONSTANTS, True), (MUTABLE, False)):
         for value in values:
-            request = Request(URL, **carried(value))
-            assert stands_alone(request, SPIDER) == alone, value
-
-
-def test_a_request_of_another_class_counts_with_its_page() -> None:
-    class Own(Request):
-        pass
-
-    assert stands_alone(FormRequest(URL, closure(1)), SPIDER)
-    assert not stands_alone(Own(URL, closure(1)), SPIDER)
+            for kind in (Request, FormRequest):
+                request = kind(URL, **carried(value))
+                assert stands_alone(request, SPIDER) == alone, value
 
 
 def counted() -> Callable[..., Any]:
@@ -112,8 +105,18 @@ def deep() -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("make", [counted, unset, with_attribute, deep])
-def test_functions_that_share_variables_count_with_their_page(
-    make: Callable[[], Callable[..., Any]],
+class Own(Request):
+    """Of another class than Scrapy's."""
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        *(Request(URL, make()) for make in (counted, unset, with_attribute, deep)),
+        Own(URL, closure(1)),
+    ],
+)
+def test_a_request_that_may_share_variables_counts_with_its_page(
+    request_: Request,
 ) -> None:
-    assert not stands_alone(Request(URL, make()), SPIDER)
+    assert not stands_alone(request_, SPIDER)

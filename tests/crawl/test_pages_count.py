@@ -20,7 +20,7 @@ from support.taken_out import waiting_for_pages
 from bloomdupe.crawl import acceptance
 from bloomdupe.crawl.acceptance import Acceptance
 from bloomdupe.crawl.engines.session import Session
-from bloomdupe.crawl.in_flight import registry
+from bloomdupe.crawl.in_flight import outcomes, registry
 from bloomdupe.crawl.in_flight.outcomes import Outcomes
 from bloomdupe.crawl.in_flight.registry import InFlightRegistry
 from bloomdupe.crawl.in_flight.request import Accepted, InFlightRequest
@@ -39,8 +39,9 @@ CONTROLS, ENOUGH = 24, 3 if slow_tests_run() else 1
 
 @pytest.fixture
 def few_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nearly every request be read from the store."""
+    """Let nearly every request be read from the store, and many lines be spilled."""
     monkeypatch.setattr(partition, "MAX_LOADED", 3_000)
+    monkeypatch.setattr(outcomes, "MOST_BYTES", 60)
 
 
 @pytest.mark.usefixtures("few_in_memory")
@@ -271,27 +272,6 @@ def test_after_a_refused_commit_the_counts_are_those_of_the_record(
     engine.read_again()
     assert engine.failures.left == 0
     assert engine.checkpoint.totals.runs == 1, "the run goes on"
-
-
-def test_a_page_that_is_left_drops_the_requests_that_wait_for_it(
-    engine: Engine,
-) -> None:
-    asked(engine, None)
-    page = begun(engine)
-    asked(engine, page, 3)
-    done, runs = begun(engine), begun(engine)
-    done.ended()
-    page.broken = True
-    engine.outcomes.add_line(page.outcome, (0, b"item"))
-    page.ended()
-    assert not engine.outcomes._size
-    assert engine.next() is None
-    asked(engine, runs)
-    runs.ended()
-    assert engine.next() is None
-    assert written(engine) == 1
-    assert engine.registry.volatile == 0
-    assert engine.frontier.unacked == 1
 
 
 def test_a_start_that_has_not_begun_is_not_begun_twice(engine: Engine) -> None:

@@ -43,25 +43,22 @@ BAD: list[tuple[str, list[object], str]] = [
 ]
 
 
+NONE_BY_DEFAULT = ("METRICS", "RETRY_BACKOFF", "WAIT", "REDIS_URL")
+
+
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("name", "value", "found"),
     [
-        (9410, ("127.0.0.1", 9410)),
-        ("0", ("127.0.0.1", 0)),
-        ("10.1.1.1:9410", ("10.1.1.1", 9410)),
-        ("[::1]:9410", ("::1", 9410)),
-        ("None", None),
+        ("METRICS", 9410, ("127.0.0.1", 9410)),
+        ("METRICS", "0", ("127.0.0.1", 0)),
+        ("METRICS", "10.1.1.1:9410", ("10.1.1.1", 9410)),
+        ("METRICS", "[::1]:9410", ("::1", 9410)),
+        *((name, value, None) for name in NONE_BY_DEFAULT for value in ("", "None")),
     ],
 )
-def test_an_address_of_metrics(value: object, found: object) -> None:
-    assert JobSettings.read(Settings({"BLOOMDUPE_METRICS": value})).metrics == found
-
-
-@pytest.mark.parametrize("value", ["", "None"])
-@pytest.mark.parametrize("name", ["RETRY_BACKOFF", "WAIT", "REDIS_URL"])
-def test_a_default_of_none_can_be_given_as_a_text(name: str, value: str) -> None:
+def test_a_value_may_be_a_text(name: str, value: object, found: object) -> None:
     settings = JobSettings.read(Settings({f"BLOOMDUPE_{name}": value}))
-    assert getattr(settings, name.lower()) is None
+    assert getattr(settings, name.lower()) == found
 
 
 HUGE = 10**5_000

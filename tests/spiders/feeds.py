@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from scrapy import Spider, signals
+from scrapy import Spider
 from scrapy.exporters import BaseItemExporter, CsvItemExporter
 from scrapy.extensions.feedexport import (
     BlockingFeedStorage,
     FeedExporter,
     S3FeedStorage,
 )
+from support.components import OfCrawler
 from support.counters import PerRun
 from support.stops import moment, stop_at
 
@@ -58,16 +59,10 @@ class Articles(Shop):
         return Article(path, number)
 
 
-class Strips:
+class Strips(OfCrawler):
     """An extension that changes an item when it was exported."""
 
-    @classmethod
-    def from_crawler(cls, crawler: Any) -> Strips:
-        extension = cls()
-        crawler.signals.connect(extension.strip, signals.item_scraped)
-        return extension
-
-    def strip(self, item: Any) -> None:
+    def item_scraped(self, item: Any) -> None:
         item.number = None
 
 

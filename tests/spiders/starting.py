@@ -9,7 +9,7 @@ from typing import Any
 from scrapy import Request, Spider, signals
 from scrapy.core.engine import ExecutionEngine
 from scrapy.exceptions import DropItem
-from support.components import OfCrawler
+from support.components import Listens, OfCrawler
 from support.counters import PerRun
 from support.forks import DEADLINE
 from support.stops import moment
@@ -77,7 +77,7 @@ class InTurn(Base):
         await moment(self, "one", when=lambda: stats.get_value("item_scraped_count"))
 
 
-class LateItems(Base):
+class LateItems(Listens, Base):
     """If it is limited, its items come while it closes, and when it has closed."""
 
     name = "late items"
@@ -88,7 +88,6 @@ class LateItems(Base):
         self.closing, self.begun, self.closed, self.over = (
             asyncio.Event() for _ in range(4)
         )
-        self.crawler.signals.connect(self.when_closed, signals.spider_closed)
         yield self.request(self.settings["PAGE"])
         if self.limited:
             await self.closing.wait()
@@ -99,7 +98,7 @@ class LateItems(Base):
         yield {"page": "", "n": 3}
         self.over.set()
 
-    async def when_closed(self) -> None:
+    async def spider_closed(self) -> None:
         self.closed.set()
         await self.over.wait()
 
