@@ -9,19 +9,12 @@ import pytest
 from scrapy import Spider
 from spiders.checkpoint import Count, Unstorable
 from support.crawl import Crawl
-from support.site import Page, links
+from support.site import PAGES
 
 pytestmark = pytest.mark.slow
 
-PAGES: dict[str, Page] = {
-    "/": links(*(f"/{name}" for name in "abcdefghij")),
-    **{f"/{name}": links(f"/{name}1") for name in "abcdefghij"},
-    **{f"/{name}1": "" for name in "abcdefghij"},
-}
 PATHS = sorted(path[1:] for path in PAGES)
 ONE: dict[str, Any] = {"CONCURRENT_REQUESTS": 1}
-
-
 NO_CONNECTION = {"ITEM_PIPELINES": {"spiders.checkpoint.NoConnection": 1}}
 
 
