@@ -7,6 +7,7 @@ import json
 import pytest
 from spiders.ending import Breaks, GivesReason, Leaves, Start, WaitsForEver
 from support.crawl import Crawl
+from support.engines import on_both_engines
 from support.site import PAGES as SITE
 
 from bloomdupe.jobs.job_on_disk import JobOnDisk
@@ -65,11 +66,19 @@ def test_a_spider_may_give_its_reason_when_it_is_idle(crawl: Crawl) -> None:
     assert run.requested == ["/"]
 
 
-def test_after_a_failure_nobody_waits_for_what_does_not_come(crawl: Crawl) -> None:
-    run = crawl.run(WaitsForEver, status=1)
+@on_both_engines
+@pytest.mark.parametrize("where", ["callback", "download"])
+def test_after_a_failure_nobody_waits_for_what_does_not_come(
+    crawl: Crawl, where: str
+) -> None:
+    """Its page is pending, though an errback takes care of it."""
+    run = crawl.run(WaitsForEver, status=1, WHERE=where)
     (line,) = [line for line in run.log.splitlines() if " CRITICAL: " in line]
-    assert "Memory has run out, so the crawl stops" in line
+    assert "Memory has run out, so the crawl stops: see the limit" in line
     assert run.finish_reason == "out_of_memory"
     assert delivered(crawl) is None
-    assert crawl.run(WaitsForEver, MENDED=1).finish_reason == "finished"
+    run = crawl.run(WaitsForEver, MENDED=1)
+    assert run.finish_reason == "finished"
+    assert "/d" in run.requested
+    crawl.collect()
     assert delivered(crawl) == ["a", "b", "c", "d", "start", "x"]

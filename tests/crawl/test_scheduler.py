@@ -7,13 +7,8 @@ from typing import Any
 
 import pytest
 from spiders.follow import Follow
-from spiders.scheduler import (
-    Command,
-    Forgetful,
-    sample_often,
-)
+from spiders.scheduler import Command, sample_often
 from support.crawl import Before, Crawl
-from support.engines import on_both_engines
 from support.site import PAGES, Site
 
 WHERE = pytest.mark.parametrize("jobdir", [None, "job"], ids=["memory", "job"])
@@ -52,14 +47,7 @@ def test_start_requests_that_are_new_are_work_for_a_finished_job(crawl: Crawl) -
     assert run.stats["bloomdupe/runs"] == 2, "a run without any request was counted"
     assert "This job was finished at" in run.log
     assert 'BLOOMDUPE_START_REQUESTS = "again"' in run.log
-
-
-def test_start_requests_always_come_if_the_setting_says_so(
-    crawl: Crawl, site: Site
-) -> None:
-    for _ in range(2):
-        crawl.run(Follow, BLOOMDUPE_START_REQUESTS="always")
-    assert site.count["/"] == 2
+    assert crawl.run(Follow, BLOOMDUPE_START_REQUESTS="always").requested == ["/"]
 
 
 def test_a_second_process_on_the_job_is_refused(crawl: Crawl, site: Site) -> None:
@@ -86,20 +74,6 @@ def test_a_crawl_waits_for_a_command_that_has_its_job(crawl: Crawl, when: str) -
         run = crawl.run(Follow, EXTENSIONS={"spiders.scheduler.Command": 0})
     assert "Waiting for another process that has the job" in run.log
     assert run.finish_reason == "finished"
-
-
-@on_both_engines
-def test_out_of_memory_the_crawl_stops_and_the_page_is_pending(
-    crawl: Crawl,
-) -> None:
-    """Though an errback takes care of it."""
-    first = crawl.run(Forgetful, status=1, FAIL=True, **ONE)
-    assert first.finish_reason == "out_of_memory"
-    assert "Memory has run out, so the crawl stops: see the limit" in first.log
-    assert len(first.requested) < len(PAGES)
-    second = crawl.run(Forgetful).requested
-    assert set(first.requested + second) == set(PAGES)
-    assert "/c" in second
 
 
 @pytest.mark.parametrize(

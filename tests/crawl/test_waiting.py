@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from scrapy import Request
 from spiders.waiting import Bad, Idle, Later
 from support.crawl import FEEDS, Crawl
 from support.site import Pages, Site
-
-from bloomdupe.crawl.retries import without_time
 
 pytestmark = pytest.mark.slow
 
@@ -42,13 +39,6 @@ def test_a_request_is_sent_at_its_time_and_not_before(crawl: Crawl, site: Site) 
     assert run.finish_reason == "finished"
     assert run.stats["item_scraped_count"] == 5
     assert run.stats["bloomdupe/delayed"] == run.stats.get("bloomdupe/pending", 0) == 0
-
-
-def test_the_object_that_was_yielded_stays_as_it_is() -> None:
-    """It may be yielded again, and wait again."""
-    request = Request("http://a.example/", meta={"bloomdupe_delay": 5, "x": 1})
-    assert without_time(request).meta == {"x": 1}
-    assert request.meta == {"bloomdupe_delay": 5, "x": 1}
 
 
 @BOTH

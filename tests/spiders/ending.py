@@ -69,10 +69,14 @@ class WaitsForEver(Spider):
     """Callbacks and pipelines wait, and then memory runs out, until ``MENDED`` is set.
 
     What they wait for would come, but a crawl that has failed hands nothing out.
+    ``WHERE`` says whether it runs out in the callback of /d, or in its download.
     """
 
     name = "waits_for_ever"
-    custom_settings = {"ITEM_PIPELINES": {"spiders.ending.Waits": 100}}
+    custom_settings = {
+        "DOWNLOADER_MIDDLEWARES": {"spiders.ending.NoMemory": 1},
+        "ITEM_PIPELINES": {"spiders.ending.Waits": 100},
+    }
     waiting = PerRun(0)
 
     @property
@@ -87,7 +91,10 @@ class WaitsForEver(Spider):
             ("c", self.in_turn),
             ("d", self.out_of_memory),
         ):
-            yield Request(self.start_urls[0] + path, callback)
+            yield Request(self.start_urls[0] + path, callback, errback=self.failed)
+
+    def failed(self, failure: Any) -> None:
+        self.logger.info("took care of it")
 
     async def wait(self) -> None:
         if self.fails:
@@ -106,12 +113,22 @@ class WaitsForEver(Spider):
         await self.wait()
         yield {"page": response.url[-1]}
 
-    async def out_of_memory(self, response: Any) -> Any:
-        while self.fails and self.waiting < 4:
-            await asyncio.sleep(0.01)  # noqa: TID251 - in a loop that waits
-        if self.fails:
+    async def run_out_in(self, place: str) -> None:
+        """Let memory run out in this place, when all others wait."""
+        if self.fails and place == self.settings["WHERE"]:
+            while self.waiting < 4:
+                await asyncio.sleep(0.01)  # noqa: TID251 - in a loop that waits
             raise MemoryError
+
+    async def out_of_memory(self, response: Any) -> Any:
+        await self.run_out_in("callback")
         yield {"page": response.url[-1]}
+
+
+class NoMemory(OfCrawler):
+    async def process_request(self, request: Any, spider: Any = None) -> None:
+        if request.url.endswith("/d"):
+            await self.crawler.spider.run_out_in("download")
 
 
 class Waits(OfCrawler):

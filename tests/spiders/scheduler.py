@@ -8,7 +8,6 @@ from typing import Any
 
 import scrapy
 from scrapy.exceptions import NotConfigured
-from support.components import OfCrawler
 
 import bloomdupe.crawl.progress.watch
 from bloomdupe.store.files import lock_owner
@@ -37,25 +36,6 @@ class Command(logging.Handler):
         """Begin when the job was found free, and before the crawl opens it."""
         cls()
         raise NotConfigured
-
-
-class Forgetful(Follow):
-    """There is no memory for the page /c, the first time."""
-
-    name = "forgetful"
-    custom_settings = {"DOWNLOADER_MIDDLEWARES": {"spiders.scheduler.NoMemory": 1}}
-
-    def parse(self, response: Any) -> Any:
-        yield from response.follow_all(css="a", errback=self.failed)
-
-    def failed(self, failure: Any) -> Any:
-        self.logger.info("took care of it")
-
-
-class NoMemory(OfCrawler):
-    def process_request(self, request: Any, spider: Any = None) -> Any:
-        if self.crawler.settings["FAIL"] and request.url.endswith("/c"):
-            raise MemoryError
 
 
 class Renamed(Follow):

@@ -35,7 +35,9 @@ class Later(Spider):
     def parse(self, response: Any) -> Any:
         wait = self.settings.getfloat("SECONDS")
         then = datetime.now(timezone.utc) + timedelta(seconds=wait)
-        yield response.follow("/soon", self.page, meta={DELAY: wait, "x": 1})
+        soon = response.follow("/soon", self.page, meta={DELAY: wait, "x": 1})
+        yield soon
+        assert DELAY in soon.meta, "it may be yielded again, and wait again"
         yield response.follow("/date", self.page, meta={NOT_BEFORE: then, "x": 1})
         yield response.follow("/past", self.page, meta={NOT_BEFORE: 0, "x": 1})
         yield response.follow("/ago", self.page, meta={DELAY: -5, "x": 1})
