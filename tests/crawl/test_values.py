@@ -140,7 +140,7 @@ class Access(enum.Flag):
 
 
 class Point(NamedTuple):
-    x: int
+    x: Any
     y: object = None
 
 
@@ -263,7 +263,7 @@ def test_a_store_names_nothing_but_time_zones(key: object) -> None:
     assert not {name for name in set(sys.modules) - before if "tzdata" not in name}
 
 
-VALUES: st.SearchStrategy[object] = st.recursive(
+PLAIN_VALUES: st.SearchStrategy[object] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text() | st.binary(),
     lambda values: (
         st.lists(values, max_size=3)
@@ -274,7 +274,7 @@ VALUES: st.SearchStrategy[object] = st.recursive(
 )
 
 
-@given(VALUES)
+@given(PLAIN_VALUES)
 def test_any_plain_value_comes_back(value: object) -> None:
     restored = back(Request("http://a.example/", meta={"v": value}))
     assert restored.meta == {"v": value}

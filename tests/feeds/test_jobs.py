@@ -200,7 +200,7 @@ def test_an_item_is_as_it_was_when_it_was_the_exporters_turn(
     crawl: Crawl, jobdir: str | None
 ) -> None:
     """As with Scrapy, whose exporter it is without a job."""
-    changed = {"EXTENSIONS": {global_object_name(Strips): 500}}
+    changed: dict[str, Any] = {"EXTENSIONS": {global_object_name(Strips): 500}}
     crawl.run(Articles, FEEDS=ALL, JOBDIR=jobdir, **changed)
     for name in ALL:
         assert read(crawl.folder / name) == ITEMS
