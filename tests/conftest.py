@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 from support.crawl import crawl, pages, site
-from support.engines import engine, folder, logged_redis, redis_server
+from support.engines import engine, folder, logged_redis, redis_server, url
 from support.forks import forks
 from support.jobs import verb
 from support.repetition import LEAVE_OUT_SLOW, slow_tests_run
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "crawl", "engine", "folder", "logged_redis", "pages", "redis_server", "site",
-    "verb",
+    "url", "verb",
 ]  # fmt: skip
 
 # Last, so that an installed bloomdupe is tested rather than the checkout's;

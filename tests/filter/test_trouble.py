@@ -90,31 +90,30 @@ OTHER_HASH = json.dumps(
 )
 def test_keys_of_other_programs_are_refused(
     redis_server: RedisServer,
-    name: str,
+    url: str,
     command: tuple[str, ...],
     error: type[Exception],
     message: str,
 ) -> None:
-    head = f"bloomdupe:{{{name}}}"
+    head = Address.of(url).head
     with redis_server.client() as other:
         if "something else" not in message:
-            BloomFilter.open(redis_server.url(name), 100).close()
+            BloomFilter.open(url, 100).close()
         other.execute_command(*(head if word == "HEAD" else word for word in command))
         before = other.execute_command("DUMP", head)
         for capacity in (None, 100):
             with pytest.raises(error, match=message):
-                BloomFilter.open(redis_server.url(name), capacity)
+                BloomFilter.open(url, capacity)
         assert other.execute_command("DUMP", head) == before
 
 
 def test_a_filter_that_is_deleted_while_in_use(
-    redis_server: RedisServer, name: str
+    redis_server: RedisServer, url: str
 ) -> None:
     """Its blocks, which are left, are not taken for those of the next filter."""
-    url = redis_server.url(name)
     with BloomFilter.open(url, 1_000) as seen, redis_server.client() as other:
         seen.update(KEYS[:100])
-        other.delete(f"bloomdupe:{{{name}}}")
+        other.delete(Address.of(url).head)
         uses: list[Callable[[], object]] = [
             lambda: seen.add("a"),
             lambda: "a" in seen,
@@ -127,7 +126,7 @@ def test_a_filter_that_is_deleted_while_in_use(
             assert anew.update(KEYS[:100]) == 100
         with BloomFilter.open(url, 1_000) as same_name:
             assert not seen.add(KEYS[0])  # it has the same key, so it is the same
-            other.delete(f"bloomdupe:{{{name}}}")
+            other.delete(Address.of(url).head)
             BloomFilter.open(url, 1_000).close()
             with pytest.raises(StoreMismatchError, match="another filter has been mad"):
                 same_name.add("a")
@@ -162,7 +161,7 @@ def test_memory_that_fills_up_on_the_way(folder: Path) -> None:
 @pytest.mark.parametrize("error", [redis.ConnectionError, redis.TimeoutError])
 def test_a_batch_whose_answer_is_lost_is_not_sent_again(
     redis_server: RedisServer,
-    name: str,
+    url: str,
     error: type[Exception],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -181,7 +180,7 @@ def test_a_batch_whose_answer_is_lost_is_not_sent_again(
         return answer
 
     monkeypatch.setattr(AbstractConnection, "read_response", lost)
-    url = redis_server.url(name).replace("#", "?retry_on_timeout=1#")
+    url = url.replace("#", "?retry_on_timeout=1#")
     with BloomFilter.open(url, 1_000) as seen, redis_server.client() as judge:
         seen.update(KEYS[:10])
         judge.config_resetstat()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,6 @@ from bloomdupe.store.redis.owner import PartitionOwner
 HOSTS = 7
 DONE = [f"https://h{n}.example/done" for n in range(HOSTS)]
 WAITING = [f"https://h{n % HOSTS}.example/{n}" for n in range(30)]
-_numbers = count()
 
 
 def begin_crawl(url: str) -> None:
@@ -35,11 +33,6 @@ def begin_crawl(url: str) -> None:
         BloomFilter.open(first, 1_000, identity=IDENTITY)
         owner.begin({}, give=range(PARTITIONS)).send()
         owner.forget([owner.token])
-
-
-@pytest.fixture
-def url(logged_redis: RedisServer) -> str:
-    return logged_redis.url(f"verbs {next(_numbers)}")
 
 
 @pytest.fixture
@@ -56,14 +49,8 @@ def worker(crawl: str) -> Iterator[PartitionOwner]:
     """Yield the only worker of the crawl, which has just committed."""
     with closing(PartitionOwner.at(Address.of(crawl), PARTITIONS)) as owner:
         owner.take(dict.fromkeys(range(PARTITIONS), NOBODY))
-        commit(owner)
+        owner.stores[0].commit()
         yield owner
-
-
-def commit(owner: PartitionOwner) -> None:
-    step = owner.begin({})
-    step.send()
-    step.done()
 
 
 @pytest.mark.parametrize(
@@ -113,16 +100,16 @@ def test_a_running_crawl_is_handed_requests_and_is_not_reset(
     assert listed.endswith(f"https://z.example/  after {when(4e9)}\n")
     refused = verb("reset", crawl, "--yes")
     assert (refused.code, "is in use by 1 worker" in refused.err) == (1, True)
-    commit(worker)  # it was not disturbed
+    worker.stores[0].commit()  # it was not disturbed
 
 
 def test_a_worker_that_was_killed_is_overruled_and_goes_on_with_nothing_old(
     crawl: str,
     worker: PartitionOwner,
     verb: Verb,
-    logged_redis: RedisServer,
+    redis_server: RedisServer,
 ) -> None:
-    with logged_redis.client() as client:
+    with redis_server.client() as client:
         client.hincrby(worker.keys.head, "at", -int(SILENT_AFTER) - 5)
         assert "no heartbeat" in verb("info", crawl).out
         client.hset(worker.keys.head, "alive", client.time()[0])
@@ -131,7 +118,7 @@ def test_a_worker_that_was_killed_is_overruled_and_goes_on_with_nothing_old(
         client.hdel(worker.keys.head, "alive")
     assert verb("drop", crawl, "--pattern", ".").out == "30 removed, 0 pending\n"
     with pytest.raises(NotOwnerError):
-        commit(worker)
+        worker.stores[0].commit()
 
 
 def test_rules_of_two_verbs_at_a_time_are_both_kept(crawl: str) -> None:
@@ -145,12 +132,12 @@ def test_rules_of_two_verbs_at_a_time_are_both_kept(crawl: str) -> None:
     assert job.replace_rules(change).paused == {"a", "b"}
 
 
-def test_reset_leaves_no_key(crawl: str, verb: Verb, logged_redis: RedisServer) -> None:
+def test_reset_leaves_no_key(crawl: str, verb: Verb, redis_server: RedisServer) -> None:
     verb("pause", crawl, "--slot", "a")
     answer = verb("reset", crawl, "--yes")
     assert answer.code == 0, answer.err
     assert "37 URLs seen, 30 requests pending" in answer.out
-    with logged_redis.client() as client:
+    with redis_server.client() as client:
         name = Address.of(crawl).name
         assert client.keys(f"bd:{{{name}}}:*") == []
 

@@ -34,21 +34,13 @@ from bloomdupe.store.redis.crawl_reader import CrawlKeys, CrawlOnRedis, Sample
 
 pytestmark = pytest.mark.slow
 
-_numbers = count()
-
 STRIDE = 7
 """Every so many-th point is tried."""
 
 
-@pytest.fixture
-def server(logged_redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> RedisServer:
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collecting, "YOUNG", 0.0)
-    return logged_redis
-
-
-@pytest.fixture
-def url(server: RedisServer) -> str:
-    return server.url(f"collected{next(_numbers)}")
 
 
 @pytest.fixture
@@ -67,10 +59,10 @@ def stream(crawl: Crawl) -> bytes:
 
 
 def test_what_is_collected_is_deleted_and_the_rest_goes_into_another_directory(
-    verb: Verb, server: RedisServer, crawl: Crawl, tmp_path: Path
+    verb: Verb, redis_server: RedisServer, crawl: Crawl, tmp_path: Path
 ) -> None:
     days = [tmp_path / "monday", tmp_path / "tuesday"]
-    with server.client() as client:
+    with redis_server.client() as client:
         before = client.xlen(stream(crawl))
         assert verb("collect", *NAMED, crawl.url, days[0]).code == 0
         assert client.xlen(stream(crawl)) == before
@@ -94,7 +86,7 @@ def test_what_is_collected_is_deleted_and_the_rest_goes_into_another_directory(
 
 
 def test_each_line_comes_once_after_an_end_at_any_point(
-    server: RedisServer, tmp_path: Path
+    url: str, tmp_path: Path
 ) -> None:
     """Twice; meanwhile the crawl goes on. Afterwards it is called once more.
 
@@ -107,7 +99,7 @@ def test_each_line_comes_once_after_an_end_at_any_point(
     for stop in count(1, STRIDE):
         kinds.rotate()
         (options, action), rng = kinds[0], random.Random(stop)
-        crawl = Crawl(server.url(f"ended{next(_numbers)}"))
+        crawl = Crawl(f"{url} {stop}")
         crawl.put_out(9, rng)
         out = tmp_path / f"out{stop}"
         out.mkdir()
@@ -131,13 +123,11 @@ def test_each_line_comes_once_after_an_end_at_any_point(
 
 
 @pytest.mark.parametrize("without", ["sync", "pieces", "repair"])
-def test_the_judge_finds_errors(
-    server: RedisServer, tmp_path: Path, without: str
-) -> None:
+def test_the_judge_finds_errors(url: str, tmp_path: Path, without: str) -> None:
     """The control of the test above."""
     for stop in range(30, 150):
         rng = random.Random(stop)
-        crawl = Crawl(server.url(f"wrong{next(_numbers)}"))
+        crawl = Crawl(f"{url} {stop}")
         crawl.put_out(9, rng)
         crawl.leave()
         out = tmp_path / f"out{stop}"
@@ -151,7 +141,7 @@ def test_the_judge_finds_errors(
 
 
 def test_following_until_the_crawl_has_ended(
-    verb: Verb, server: RedisServer, url: str, tmp_path: Path
+    verb: Verb, redis_server: RedisServer, url: str, tmp_path: Path
 ) -> None:
     """Another process is at work on the crawl meanwhile, and one collects at a time."""
     crawl, rng, out = Crawl(url), random.Random(7), tmp_path / "out"
@@ -172,7 +162,7 @@ def test_following_until_the_crawl_has_ended(
     assert process.end() == 0
     assert crawl.complaints(out) == []
     assert "The crawl has not ended" not in said.read_text()
-    with server.client() as client:
+    with redis_server.client() as client:
         assert client.xlen(stream(crawl)) <= 1
 
 
@@ -288,14 +278,14 @@ ANEW = "of another crawl"
     ],
 )
 def test_files_that_are_no_longer_those_of_the_crawl_are_refused_and_left(
-    verb: Verb, server: RedisServer, crawl: Crawl, tmp_path: Path,
+    verb: Verb, redis_server: RedisServer, crawl: Crawl, tmp_path: Path,
     record: str | None, words: list[str],
 ) -> None:  # fmt: skip
     out = tmp_path / "out"
     crawl.enqueue(1)  # the files of a crawl that has ended belong to the user
     assert verb("collect", *NAMED, crawl.url, out).code == 0
     if record == ANEW:
-        with server.client() as client:
+        with redis_server.client() as client:
             client.flushdb()
         crawl = Crawl(crawl.url)
     else:
@@ -323,9 +313,9 @@ ITEM = packed({"a": 1}, 0)
     ],
 )
 def test_an_invalid_item_is_refused(
-    verb: Verb, server: RedisServer, crawl: Crawl, tmp_path: Path, data: bytes
+    verb: Verb, redis_server: RedisServer, crawl: Crawl, tmp_path: Path, data: bytes
 ) -> None:
-    with server.client() as client:
+    with redis_server.client() as client:
         client.xadd(stream(crawl), {"0": ITEM, "1": data})
     refused = verb("collect", *NAMED, crawl.url, tmp_path / "out")
     assert (refused.code, refused.err.count("\n")) == (1, 1)

@@ -205,6 +205,12 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
         yield started
 
 
+@pytest.fixture
+def url(redis_server: RedisServer, tmp_path: Path) -> str:
+    """Return the URL of a crawl, or a filter, that is not there yet."""
+    return redis_server.url(tmp_path.name)
+
+
 @pytest.fixture(scope="session")
 def logged_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """Yield a real server that may be killed, for all tests of this process."""

@@ -151,10 +151,10 @@ class RedisServer:
         return f"unix://{self.socket}#{name}"
 
 
-def blocks(client: redis.Redis, name: str) -> dict[tuple[int, int], bytes]:
+def blocks(client: redis.Redis, head: str) -> dict[tuple[int, int], bytes]:
     """Return the blocks of a filter by layer and number, with the first bit first."""
     found = {}
-    for key in client.scan_iter(f"bloomdupe:{{{name}}}:*:*:*"):
+    for key in client.scan_iter(f"{head}:*:*:*"):
         layer, number = key.split(b":")[-2:]
         value = client.get(key)
         assert isinstance(value, bytes)
