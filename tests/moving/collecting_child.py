@@ -16,7 +16,6 @@ from bloomdupe import BloomFilter
 from bloomdupe.feeds import journal
 from bloomdupe.feeds.appended_feed import AppendedFeed
 from bloomdupe.feeds.journal import Journal
-from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.moving import collecting
 from bloomdupe.requests.values import pack_item
 from bloomdupe.store.redis.address import Address
@@ -68,21 +67,17 @@ class Crawl:
         self._owner.take({n: owners.get(n, NOBODY) for n in range(PARTITIONS)})
         place = self._owner.stores[0]
         self._seen = BloomFilter.open(place, 1_000, identity=IDENTITY)
-        self._frontier = Frontier(self._seen)
         self._joined = True
 
     def leave(self) -> None:
         """Let the worker leave: the crawl has ended if nothing is pending."""
         ended = self._begun and not self._pending
-        self._seen.notes["run"] = "finished" if ended else "shutdown"
-        self._commit(give=range(PARTITIONS))
-        self._owner.close()
-        self._joined = False
+        self.kill(range(PARTITIONS), run="finished" if ended else "shutdown")
 
-    def kill(self, **notes: Any) -> None:
+    def kill(self, give: Collection[int] = (), **notes: Any) -> None:
         """Let the worker end without a word, when it was done with everything."""
         self._seen.notes.update(notes)
-        self._commit()
+        self._commit(give=give)
         self._owner.close()
         self._joined = False
 
@@ -92,8 +87,7 @@ class Crawl:
         counts = dict.fromkeys(range(PARTITIONS), Counts(0)) | {
             0: Counts(self._pending)
         }
-        some = [self._frontier.partitions[0].prepare(), Part(output=lines)]
-        parts = {self._owner.stores[0]: some}
+        parts = {self._owner.stores[0]: [self._seen.prepare(), Part(output=lines)]}
         commit = self._owner.begin(parts, counts=counts, give=give)
         commit.send()
         commit.done()
