@@ -6,17 +6,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from support.ports import kept_port
-from support.redis_server import LOGGED, RedisServer
-from support.waiting import until
+from support.redis_server import FOLLOWED, LOGGED, RedisServer
 from typing_extensions import Self
 
 JOB = "crawl"
 """The job of the disturbed crawl."""
-PAUSE = 60_000
-"""Milliseconds; the server is killed before."""
 REFUSALS = {
     "full": ("maxmemory", 1, 0),
     "without replicas": ("min-replicas-to-write", 1, 0),
@@ -36,8 +32,7 @@ class OneRedis:
     def _new(self) -> RedisServer:
         self._count += 1
         folder = self._folder / f"redis{self._count}"
-        at_once = ("--repl-diskless-sync-delay", "0")
-        return RedisServer(folder, *LOGGED, *at_once, port=kept_port())
+        return RedisServer(folder, *LOGGED, *FOLLOWED, port=kept_port())
 
     def __enter__(self) -> Self:
         self.server.start()
@@ -92,27 +87,10 @@ class OneRedis:
             server.start()
 
     def _promote(self, seconds: float) -> None:
-        """Let a replica follow for some time, and replace a dead master.
-
-        It has all writes that the master has answered: the last answers were held back
-        until it had them. (A replica that lacks some goes back: another fault.)
-        """
+        """Let a replica follow for some time, and replace a dead master."""
         replica = self._new()
         replica.start()
-        with replica.client() as client, self.server.client() as master:
-            client.replicaof("127.0.0.1", self.server.port)
-            until(lambda: _replication(client)["master_link_status"] == "up")
-            time.sleep(seconds)  # noqa: TID251 - a fault strikes at any time
-            master.execute_command("CLIENT", "PAUSE", PAUSE, "WRITE")
-            end = _replication(master)["master_repl_offset"]
-            until(lambda: _replication(client)["slave_repl_offset"] >= end)
-            self.server.kill()
-            client.replicaof("no", "one")
+        replica.take_over(self.server, seconds)
         self.server = replica
         self._socket.unlink()
         self._socket.symlink_to(replica.socket)
-
-
-def _replication(client: Any) -> dict[str, Any]:
-    facts: dict[str, Any] = client.info("replication")
-    return facts

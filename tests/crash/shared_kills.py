@@ -9,7 +9,7 @@ from child import each_caught
 from support.owners_model import trial as crawled
 from support.redis_server import RedisServer
 from support.taken_out import FENCE, INBOX, STEP, script_without
-from trial import OK, Fault, Outcome, crashed, lost, silently_wrong
+from trial import OK, Fault, Outcome, crashed, outcome_of
 
 from bloomdupe.store.redis import owner
 
@@ -59,10 +59,7 @@ class SharedKills(Fault):
 
 def _judged(server: RedisServer, seed: int, happened: set[str]) -> Outcome:
     try:
-        found = crawled(server, seed)
-        happened.update(found.faults)
+        outcome = outcome_of(crawled(server, seed, happened))
     except Exception as error:  # noqa: BLE001 - it meets what cannot be
-        return crashed(f"{seed}: {error!r}")
-    if found.lost or not found.ended:
-        return lost(f"{seed}: {found}")
-    return silently_wrong(f"{seed}: {found}") if found.doubled else OK
+        outcome = crashed(repr(error))
+    return outcome.at(f"{seed}")

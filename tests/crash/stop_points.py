@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from child import each_caught
-from judging import Verdict, stopped
+from judging import OfStops, stopped
 from stock import expected
 from support.engines import Redis
 from support.redis_server import RedisServer
 from support.stops import Stop
 from table import Idiom, load
-from trial import OK, Fault, Outcome, lost, silently_wrong
+from trial import Fault, Outcome, outcome_of
 
 STRIDE = 70
 """A case tries every so many-th point of an idiom."""
@@ -35,15 +35,15 @@ IDLE_POINTS = 11
 IDIOMS = [idiom for _, idiom in sorted(load().items())]
 SHARED = [idiom for idiom in IDIOMS if idiom.may_be_shared]
 
-Crawling: TypeAlias = Callable[..., Verdict]
+Crawling: TypeAlias = Callable[..., OfStops]
 """Crawls an idiom with a stop after the other, then to the end."""
 
 
-def on_disk(folder: Path, *crawl: Any, **options: Any) -> Verdict:
+def on_disk(folder: Path, *crawl: Any, **options: Any) -> OfStops:
     return stopped(*crawl, place=folder, **options)
 
 
-def on_redis(folder: Path, *crawl: Any, **options: Any) -> Verdict:
+def on_redis(folder: Path, *crawl: Any, **options: Any) -> OfStops:
     """Do so on a Redis, one worker after the other."""
     with RedisServer(folder / "redis") as server:
         return on_disk(folder, *crawl, engine=Redis(server), **options)
@@ -64,22 +64,18 @@ def tried(
     """
     model = expected(idiom)
     verdict = crawl(folder, idiom, model, [])
-    if verdict.complaints:
+    if not verdict:
         return [outcome_of(verdict)]
     verdicts = (
         crawl(folder, idiom, model, stops, **options)
         for stops in choose(verdict.points)
     )
-    counted = (outcome_of(one) for one in verdicts if one.stopped or one.complaints)
+    counted = (
+        outcome_of(one).at(", ".join(one.stopped))
+        for one in verdicts
+        if one.stopped or not one
+    )
     return [*islice(counted, most)]
-
-
-def outcome_of(verdict: Verdict) -> Outcome:
-    """Return what the judge has found."""
-    words = f"{', '.join(verdict.stopped)}: {'; '.join(verdict.complaints)}"
-    if any(word in words for word in ("missing", "never asked", "ended with")):
-        return lost(words)
-    return silently_wrong(words) if verdict.complaints else OK
 
 
 def killed(

@@ -48,10 +48,11 @@ def crashed(words: str) -> Outcome:
 
 
 def outcome_of(verdict: Compared) -> Outcome:
-    """Return what a comparison has found first."""
+    """Return what a comparison has found."""
+    words = "; ".join(verdict.complaints)
     if verdict.lost:
-        return lost(verdict.lost[0])
-    return silently_wrong(verdict.wrong[0]) if verdict.wrong else OK
+        return lost(words)
+    return silently_wrong(words) if words else OK
 
 
 CONTROL_SEED = 1

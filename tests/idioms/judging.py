@@ -19,7 +19,7 @@ from crawls import IdiomCrawl, Outputs, finished, last_checkpoints
 from stock import Model
 from support.crawl import Run
 from support.engines import DISK, Memory
-from support.judge import SHOWN, compare, compare_visits
+from support.judge import SHOWN, Verdict, compare, compare_visits
 from support.stops import Stop
 from table import Idiom
 
@@ -34,22 +34,20 @@ RUNS = 12
 
 
 @dataclass
-class Verdict:
+class OfStops(Verdict):
     """What is wrong; nothing if it holds. And how many stops there were."""
 
-    complaints: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     points: list[str] = field(default_factory=list)
     """All that were passed, if there was to be no stop."""
 
 
-def compared(expected: Outputs, found: Outputs) -> list[str]:
+def compared(expected: Outputs, found: Outputs) -> Verdict:
     """Compare items in each place."""
-    return [
-        words
-        for place in found
-        for words in compare(expected[place], found[place], place).complaints
-    ]
+    verdict = Verdict()
+    for place in found:
+        verdict += compare(expected[place], found[place], place)
+    return verdict
 
 
 def allowed(run: Run, asks: int) -> int:
@@ -64,14 +62,14 @@ def allowed(run: Run, asks: int) -> int:
     return late + sum(job.under_way + asks * job.in_callbacks for job in jobs)
 
 
-def judge(model: Model, crawl: IdiomCrawl) -> list[str]:
+def judge(model: Model, crawl: IdiomCrawl) -> Verdict:
     """Say what is wrong with a crawl that has come to its end.
 
     On Redis, any number of requests may come again, and have tracebacks, after a kill.
     """
     items, found, on_redis = model.items, crawl.outputs(), crawl.engine.collects
     places = {"JSON lines": items, "CSV": items, "pipeline": Counter({*items})}
-    complaints = compared(places, found)
+    verdict = compared(places, found)
     visits = crawl.visits
     repeats, asks = crawl.idiom.repeats, crawl.idiom.asks
     most = None
@@ -80,15 +78,15 @@ def judge(model: Model, crawl: IdiomCrawl) -> list[str]:
             repeats + (0 if run.stopped is None else allowed(run, asks))
             for run in crawl.runs[:-1]
         )
-    complaints += compare_visits(model.visits, visits, most).complaints
+    verdict += compare_visits(model.visits, visits, most)
     for run in crawl.runs[-1:] if on_redis else crawl.runs:
         well = run.stopped is None or run.status == 0
         said = run.log.count("Traceback") > run.log.count(STOPPED_TWICE)
         if well and said and not crawl.idiom.raises:
             lines = run.log.partition("Traceback")[2].splitlines()[1:]
             words = next((line for line in lines if line[:1].strip()), "Traceback")
-            complaints.append(f"{run.name}: {words}")
-    return complaints
+            verdict.wrong.append(f"{run.name}: {words}")
+    return verdict
 
 
 def ended(run: Run) -> str:
@@ -98,7 +96,7 @@ def ended(run: Run) -> str:
 
 
 def run_to_end(crawl: IdiomCrawl) -> list[str]:
-    """Run the command until it says that it has finished, if it has not said so."""
+    """Run the command until it says that it has finished, or say why it has not."""
     if not crawl.runs:
         crawl.run_command()
     while True:
@@ -112,20 +110,19 @@ def run_to_end(crawl: IdiomCrawl) -> list[str]:
         crawl.run_command()
 
 
-def again(crawl: IdiomCrawl, *stops: Stop) -> list[str]:
+def again(crawl: IdiomCrawl, *stops: Stop) -> Verdict:
     """Run the command of a finished job again, once for each stop: nothing changes."""
-    files, outputs = crawl.contents(), crawl.outputs()
-    complaints = []
+    files, outputs, verdict = crawl.contents(), crawl.outputs(), Verdict()
     for stop in stops:
         run = crawl.run_command(stop)
         if run.status and run.stopped is None:
-            complaints.append(ended(run))
+            verdict.lost.append(ended(run))
         if asked := {visit.what for visit in run.visits} - set(crawl.idiom.start_asks):
-            complaints.append(f"{run.name} asks for {sorted(asked)[:SHOWN]}")
-    complaints += compared(outputs, crawl.outputs())
+            verdict.wrong.append(f"{run.name} asks for {sorted(asked)[:SHOWN]}")
+    verdict += compared(outputs, crawl.outputs())
     if changed := dict(crawl.contents().items() ^ files.items()):
-        complaints.append(f"files have changed: {sorted(changed)}")
-    return complaints
+        verdict.wrong.append(f"files have changed: {sorted(changed)}")
+    return verdict
 
 
 def stopped(
@@ -137,27 +134,27 @@ def stopped(
     without: str | None = None,
     place: Path | None = None,
     later: Sequence[Stop] = (),
-) -> Verdict:
+) -> OfStops:
     """Crawl, with a stop after the other, then to the end; and judge.
 
     Without stops, the points of the crawl are listed. See :class:`crawls.IdiomCrawl`
     for ``without``, and for ``place``, in which the folder is kept if something is
     wrong. The finished job is run again with the stops ``later``.
     """
-    verdict = Verdict()
+    verdict = OfStops()
     with IdiomCrawl(idiom, engine=engine, without=without, place=place) as crawl:
         for stop in stops or [Stop(trace=True)]:
             run = crawl.run_command(stop)
             if run.stopped is not None:
                 verdict.stopped.append(run.stopped)
-                verdict.complaints += failed_well(run, stop)
+                verdict.wrong += failed_well(run, stop)
             elif run.status or finished(run):
                 break
         verdict.points = crawl.runs[0].points
-        verdict.complaints += run_to_end(crawl)
-        verdict.complaints += judge(model, crawl)
+        verdict.lost += run_to_end(crawl)
+        verdict += judge(model, crawl)
         if later:
-            verdict.complaints += again(crawl, *later)
+            verdict += again(crawl, *later)
         crawl.keep = place is not None and bool(verdict.complaints)
     return verdict
 

@@ -6,7 +6,7 @@ And idioms that could take a file for each batch, page or request: a few are eno
 from __future__ import annotations
 
 import pytest
-from judging import Verdict, stopped
+from judging import OfStops, stopped
 from stock import expected
 from support.stops import Stop
 from table import load
@@ -26,7 +26,7 @@ FOUND = [
 ]
 
 
-def verdict_of(name: str, stop: Stop, without: str | None) -> Verdict:
+def verdict_of(name: str, stop: Stop, without: str | None) -> OfStops:
     idiom = load()[name]
     return stopped(idiom, expected(idiom), [stop], without=without)
 

@@ -36,7 +36,7 @@ def finished(model: Model) -> Iterator[IdiomCrawl]:
     with IdiomCrawl(PLAIN) as crawl:
         assert crawl.run_command(KILL).stopped
         assert run_to_end(crawl) == []
-        assert judge(model, crawl) == []
+        assert judge(model, crawl)
         yield crawl
 
 
@@ -98,7 +98,7 @@ def test_the_judge_sees_damaged_results(
     model: Model, crawl: IdiomCrawl, damage: Callable[[IdiomCrawl], None], words: str
 ) -> None:
     damage(crawl)
-    assert any(words in complaint for complaint in judge(model, crawl))
+    assert any(words in complaint for complaint in judge(model, crawl).complaints)
 
 
 def test_a_job_that_was_deleted_between_the_runs_is_seen(model: Model) -> None:
@@ -112,7 +112,7 @@ def test_a_job_that_was_deleted_between_the_runs_is_seen(model: Model) -> None:
         assert crawl.outputs()["JSON lines"]
         shutil.rmtree(crawl.folder / "job")
         assert run_to_end(crawl) == []
-        complaints = judge(model, crawl)
+        complaints = judge(model, crawl).complaints
     assert any("JSON lines" in words and "too many" in words for words in complaints)
     assert any("requests again" in words for words in complaints)
 
@@ -122,7 +122,7 @@ def test_a_finished_job_that_changes_is_seen() -> None:
         assert run_to_end(crawl) == []
         shutil.rmtree(crawl.folder / "job")
         # It asks for pages, puts out items in two feeds, and changes files.
-        assert len(again(crawl, Stop())) == 4
+        assert len(again(crawl, Stop()).complaints) == 4
 
 
 def test_the_judge_sees_a_request_that_counts_too_early() -> None:
@@ -135,4 +135,6 @@ def test_the_judge_sees_a_request_that_counts_too_early() -> None:
         }
         assert crawl.run_command(Stop(point="after commit", nth=8)).stopped
         assert run_to_end(crawl) == []
-        assert any("missing" in complaint for complaint in judge(model, crawl))
+        assert any(
+            "missing" in complaint for complaint in judge(model, crawl).complaints
+        )

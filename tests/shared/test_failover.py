@@ -1,4 +1,4 @@
-"""A sentinel promotes a replica while workers crawl."""
+"""A replica takes the place of the master that a sentinel names, in a crawl."""
 
 from __future__ import annotations
 

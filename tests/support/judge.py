@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from typing_extensions import Self
+
 SHOWN = 3
 """Examples in a complaint."""
 
@@ -27,6 +29,11 @@ class Verdict:
 
     def __bool__(self) -> bool:
         return not self.complaints
+
+    def __iadd__(self, other: Verdict) -> Self:
+        self.lost += other.lost
+        self.wrong += other.wrong
+        return self
 
     @property
     def complaints(self) -> list[str]:

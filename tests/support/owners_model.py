@@ -23,6 +23,7 @@ from bloomdupe.frontier.sent_request import partition_of
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.store import Part
+from support.judge import Verdict, compare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,13 +42,6 @@ FAULTY = 900
 """Turns with faults; then the crawl comes to its end."""
 MOST_TURNS = 6_000
 _numbers = count()
-
-
-class Outcome(NamedTuple):
-    ended: bool
-    lost: set[str]
-    doubled: set[str]
-    faults: Counter[str]
 
 
 class Unit(NamedTuple):
@@ -135,10 +129,10 @@ class World:
         found: Any = self.judge.xrange(f"bd:{{{self.name}}}:output")
         return Counter(fields[b"line"].decode() for _, fields in found)
 
-    def expected(self) -> set[str]:
+    def expected(self) -> Counter[str]:
         units = [Unit(page) for page in range(self.pages)]
         units += [child for unit in units for child in self.children(unit.page)]
-        return {unit.line for unit in units}
+        return Counter(unit.line for unit in units)
 
     def clean(self) -> None:
         self.judge.delete(*self.judge.keys(f"bd:{{{self.name}}}:*"))
@@ -274,8 +268,8 @@ class Worker:
         return samples[0].finished
 
 
-def trial(server: RedisServer, seed: int) -> Outcome:
-    """Crawl, with faults at first.
+def trial(server: RedisServer, seed: int, happened: set[str]) -> Verdict:
+    """Crawl, with faults at first, the names of which are added to ``happened``.
 
     An older state of Redis is written by commands; F23 cuts its log.
     """
@@ -304,8 +298,9 @@ def trial(server: RedisServer, seed: int) -> Outcome:
             ended = worker.act()
     for one in crew:
         one.owner.close()
-    found = world.lines()
-    doubled = {line for line, number in found.items() if number > 1}
-    lost = world.expected() - found.keys()
+    happened.update(+faults)
+    verdict = compare(world.expected(), world.lines())
+    if not ended:
+        verdict.lost.append("it does not come to its end")
     world.clean()
-    return Outcome(ended, lost, doubled, faults)
+    return verdict

@@ -27,6 +27,10 @@ LOGGED = ("--appendonly", "yes", "--appendfsync", "always")
 By default Redis answers before it writes its log, while an older write is synced: a
 busy disk would decide what is lost.
 """
+FOLLOWED = ("--repl-diskless-sync-delay", "0")
+"""Of a master that replicas are to follow at once."""
+PAUSE = 60_000
+"""Milliseconds; the server is killed before."""
 
 
 class RedisServer:
@@ -42,8 +46,8 @@ class RedisServer:
         self.socket = folder / "s"
         self.port = port
         self._command = [
-            program, "--port", str(port), "--unixsocket", str(self.socket),
-            "--dir", str(folder), "--save", "100000 1", *options,
+            program, *options, "--port", str(port), "--unixsocket", str(self.socket),
+            "--dir", str(folder), "--save", "100000 1",
         ]  # fmt: skip
         self._log = folder / "log"
         self._appended = folder / "appendonlydir"
@@ -122,6 +126,22 @@ class RedisServer:
             self.cut_back(name, last - rng.randint(0, most))
         self.start()
 
+    def take_over(self, master: RedisServer, seconds: float = 0) -> None:
+        """Follow a master for so long or more, and replace it: it is killed.
+
+        It has all writes that the master has answered: the last answers were held back
+        until it had them. (A replica that lacks some goes back: another fault.)
+        """
+        with self.client() as client, master.client() as before:
+            client.replicaof("127.0.0.1", master.port)
+            until(lambda: _replication(client)["master_link_status"] == "up")
+            time.sleep(seconds)  # noqa: TID251 - a fault strikes at any time
+            before.execute_command("CLIENT", "PAUSE", PAUSE, "WRITE")
+            end = _replication(before)["master_repl_offset"]
+            until(lambda: _replication(client)["slave_repl_offset"] >= end)
+            master.kill()
+            client.replicaof("no", "one")
+
     def end_leases(self, job: str, worker: str = "") -> int:
         """Let all leases of a job, or of one worker, end at once.
 
@@ -149,6 +169,11 @@ class RedisServer:
     def url(self, name: str) -> str:
         """Return the URL of a filter."""
         return f"unix://{self.socket}#{name}"
+
+
+def _replication(client: Any) -> dict[str, Any]:
+    facts: dict[str, Any] = client.info("replication")
+    return facts
 
 
 def blocks(client: redis.Redis, head: str) -> dict[tuple[int, int], bytes]:
