@@ -8,9 +8,6 @@ import stat
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from itemadapter import ItemAdapter
-from scrapy.exporters import CsvItemExporter
-
 from bloomdupe.errors import FeedChangedError, FeedError
 from bloomdupe.feeds.feed import Feed
 from bloomdupe.feeds.feed_format import changed_options, options_of
@@ -29,7 +26,7 @@ from bloomdupe.store.system_errors import explained
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from scrapy.exporters import BaseItemExporter
+    from scrapy.exporters import BaseItemExporter, CsvItemExporter
     from scrapy.extensions.feedexport import FeedSlot
 
     from bloomdupe.feeds.journal import Journal
@@ -59,6 +56,8 @@ class Encoder:
     def _begin(self, item: object) -> BaseItemExporter:
         self._sink = BytesIO()  # an exporter that has failed closes the last one
         exporter = started_exporter(self._slot, self._sink)
+        from scrapy.exporters import CsvItemExporter
+
         if isinstance(exporter, CsvItemExporter):
             self._begin_csv(exporter, item)
         self._exporter = exporter
@@ -66,6 +65,8 @@ class Encoder:
 
     def _begin_csv(self, exporter: CsvItemExporter, item: object) -> None:
         """Let the exporter write the columns, which it does before its first item."""
+        from itemadapter import ItemAdapter
+
         given = exporter.fields_to_export or self.fields
         any_item = dict.fromkeys(given or ItemAdapter(item).field_names(), "x")
         exporter.export_item(any_item)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from itemadapter import ItemAdapter
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.extensions.feedexport import FeedExporter as ScrapysFeedExporter
@@ -364,6 +363,8 @@ MOST_ITEMS = 1_000
 
 def _kept(item: object) -> bytes:
     """Return an item as the journal has it."""
+    from itemadapter import ItemAdapter  # which a crawl without feeds does not need
+
     if not ItemAdapter.is_item(item):
         raise UnserializableError(f"{type(item)} is no class of an item")
     return pack_item(item)

@@ -7,7 +7,6 @@ import re
 import stat
 from typing import TYPE_CHECKING, Any
 
-from scrapy.exporters import CsvItemExporter, JsonLinesItemExporter
 from scrapy.extensions.feedexport import (
     FileFeedStorage,
     FTPFeedStorage,
@@ -15,6 +14,7 @@ from scrapy.extensions.feedexport import (
     S3FeedStorage,
     StdoutFeedStorage,
 )
+from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import FeedError
 from bloomdupe.store.system_errors import explained
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot
 
 
+APPENDED = (
+    "scrapy.exporters.CsvItemExporter",
+    "scrapy.exporters.JsonLinesItemExporter",
+)
+"""Exporters whose lines can be written one by one."""
 SHAPE = ("format", "fields", "encoding", "indent", "item_export_kwargs")
 """The options that must not change while a crawl goes on."""
 
@@ -72,7 +77,7 @@ def appended_path(slot: FeedSlot, here: Path) -> Path | None:
     appended = (
         not options["batch_item_count"]
         and not options.get("postprocessing")
-        and slot.exporters[slot.format] in (CsvItemExporter, JsonLinesItemExporter)
+        and global_object_name(slot.exporters[slot.format]) in APPENDED
     )
     return local_path(slot, here) if appended else None
 

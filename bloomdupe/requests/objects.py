@@ -26,7 +26,6 @@ from enum import Enum
 from types import MemberDescriptorType
 from typing import Any
 
-from itemadapter import ItemAdapter
 from scrapy import Item
 from scrapy.utils.python import global_object_name
 
@@ -96,6 +95,9 @@ def _made(class_: Any, content: Any) -> object:
         return tuple.__new__(class_, content)
     names: list[str] | None = []
     if not issubclass(class_, Item) and global_object_name(class_) not in REGISTERED:
+        # It imports pydantic, if that is there; many crawls need neither.
+        from itemadapter import ItemAdapter
+
         names = ItemAdapter.get_field_names_from_class(class_)
     new = {
         name: _default_of(class_, name) for name in names or () if name not in content

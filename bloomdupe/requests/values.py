@@ -31,7 +31,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgpack  # type: ignore[import-untyped]
-from itemadapter import ItemAdapter
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import UnserializableError
@@ -269,6 +268,8 @@ class Writer:
             raise
         except Exception as error:  # of the value's own code
             if self._plain:
+                from itemadapter import ItemAdapter  # as in objects._made()
+
                 self._level = level
                 if ItemAdapter.is_item(value):  # of a class without a name
                     return dict(ItemAdapter(value))
