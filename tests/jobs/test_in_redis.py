@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.jobs import IDENTITY, Verb, fill, make_job
+from support.owners_model import joined
 from support.redis_server import RedisServer
 
 from bloomdupe import BloomFilter
@@ -18,7 +19,6 @@ from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_o
 from bloomdupe.jobs import open_job
 from bloomdupe.store.files import SILENT_AFTER
 from bloomdupe.store.redis.address import Address
-from bloomdupe.store.redis.crawl_reader import NOBODY
 from bloomdupe.store.redis.owner import PartitionOwner
 
 HOSTS = 7
@@ -28,9 +28,8 @@ WAITING = [f"https://h{n % HOSTS}.example/{n}" for n in range(30)]
 
 def begin_crawl(url: str) -> None:
     """Begin a crawl as a worker does that ends before it has made all filters."""
-    with closing(PartitionOwner.at(Address.of(url), PARTITIONS)) as owner:
-        first, *_ = owner.take(dict.fromkeys(range(PARTITIONS), NOBODY))
-        BloomFilter.open(first, 1_000, identity=IDENTITY)
+    with closing(joined(Address.of(url), PARTITIONS)) as owner:
+        BloomFilter.open(owner.stores[0], 1_000, identity=IDENTITY)
         owner.begin({}, give=range(PARTITIONS)).send()
         owner.forget([owner.token])
 
@@ -47,8 +46,7 @@ def crawl(url: str) -> str:
 @pytest.fixture
 def worker(crawl: str) -> Iterator[PartitionOwner]:
     """Yield the only worker of the crawl, which has just committed."""
-    with closing(PartitionOwner.at(Address.of(crawl), PARTITIONS)) as owner:
-        owner.take(dict.fromkeys(range(PARTITIONS), NOBODY))
+    with closing(joined(Address.of(crawl), PARTITIONS)) as owner:
         owner.stores[0].commit()
         yield owner
 

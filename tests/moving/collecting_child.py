@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from support.crawl import BLOOMDUPE
 from support.forks import Child
+from support.owners_model import joined
 from support.placing import Placing
 from support.shop import READERS
 from support.stops import Stop, stop_at, use
@@ -20,8 +21,7 @@ from bloomdupe.moving import collecting
 from bloomdupe.requests.values import pack_item
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
-from bloomdupe.store.redis.crawl_reader import NOBODY, Counts
-from bloomdupe.store.redis.owner import PartitionOwner
+from bloomdupe.store.redis.crawl_reader import Counts
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
@@ -62,9 +62,7 @@ class Crawl:
 
     def join(self) -> None:
         """Let the worker come."""
-        self._owner = PartitionOwner.at(Address.of(self.url), PARTITIONS)
-        owners = self._owner.sample(PARTITIONS).owners
-        self._owner.take({n: owners.get(n, NOBODY) for n in range(PARTITIONS)})
+        self._owner = joined(Address.of(self.url), PARTITIONS)
         place = self._owner.stores[0]
         self._seen = BloomFilter.open(place, 1_000, identity=IDENTITY)
         self._joined = True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import lmdb
 import pytest
 from support.full_filter import take_everything_for_seen
+from support.owners_model import joined
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import StoreDamagedError, StoreError
@@ -30,8 +31,7 @@ from bloomdupe.store.format import (
 from bloomdupe.store.lmdb.lmdb_store import Directory
 from bloomdupe.store.redis.address import Address
 from bloomdupe.store.redis.client import Client
-from bloomdupe.store.redis.crawl_reader import NOBODY, CrawlOnRedis
-from bloomdupe.store.redis.owner import PartitionOwner
+from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
 from bloomdupe.store.redis.redis_store import RedisStore
 from bloomdupe.store.store import Part
 
@@ -73,8 +73,8 @@ class OnRedis:
 
     def place(self) -> StorePlace:
         """Return the partition, which a new worker takes from the one before."""
-        owner = PartitionOwner.at(self.address)
-        (store,) = owner.take({0: owner.sample(1).owners.get(0, NOBODY)})
+        owner = joined(self.address)
+        store = owner.stores[0]
         store.close = owner.close  # type: ignore[method-assign]
         return store
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.owners_model import joined
 from support.redis_groups import redis_cluster
 from support.redis_server import LOGGED, RedisServer
 from support.waiting import until
@@ -21,7 +22,6 @@ from bloomdupe.errors import (
 )
 from bloomdupe.store.format import HISTORY
 from bloomdupe.store.redis.address import Address
-from bloomdupe.store.redis.crawl_reader import NOBODY
 from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.store import Part
 
@@ -45,13 +45,6 @@ def owner(server: RedisServer) -> Iterator[PartitionOwner]:
     made = joined(Address.of(server.url("crawl")))
     yield made
     made.close()
-
-
-def joined(address: Address) -> PartitionOwner:
-    """Return the owner of the only partition of a crawl."""
-    owner = PartitionOwner.at(address)
-    owner.take({0: owner.sample(1).owners.get(0, NOBODY)})
-    return owner
 
 
 def store_of(owner: PartitionOwner) -> RedisStore:

@@ -21,6 +21,7 @@ from bloomdupe.filter.parameters import Parameters
 from bloomdupe.frontier.held_frontier import HeldFrontier
 from bloomdupe.frontier.sent_request import partition_of
 from bloomdupe.store.redis.address import Address
+from bloomdupe.store.redis.crawl_reader import NOBODY
 from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.store import Part
 from support.judge import Verdict, compare
@@ -73,6 +74,14 @@ def decoded(data: bytes | None) -> Unit:
     return Unit(*json.loads(data))
 
 
+def joined(address: Address, partitions: int = 1) -> PartitionOwner:
+    """Return the owner of all partitions of a crawl, whoever has had them."""
+    owner = PartitionOwner.at(address, partitions)
+    owners = owner.sample(partitions).owners
+    owner.take({number: owners.get(number, NOBODY) for number in range(partitions)})
+    return owner
+
+
 class World:
     """A crawl of pages with links, on a server, and its earlier states."""
 
@@ -85,8 +94,7 @@ class World:
         self.turn = 0
         self.faults: Counter[str] = Counter()
         self._states: list[Any] = []
-        maker = PartitionOwner.at(self.address, PARTITIONS)
-        maker.take(dict.fromkeys(range(PARTITIONS), ""))
+        maker = joined(self.address, PARTITIONS)
         for store in maker.stores.values():
             BloomFilter.open(store, 2_000)
         first = Unit(0)
