@@ -46,7 +46,12 @@ WAITS = st.integers(-5, 60)
 """Seconds."""
 ROOM = st.sampled_from([0, 10_000, None])
 """Bytes that the blocks of the filter may take in memory."""
-PRIORITIES = st.integers(-2, 2) | st.sampled_from([-(10**9), -57, 56, 10**30])
+PRIORITIES = st.integers(-2, 2) | st.sampled_from(
+    [-(10**30), 2 - 2**31, -(10**9), -57, 56, 2**31 - 2, 10**30]
+)
+"""Also the last ones that are told apart, and some beyond."""
+REQUESTS = st.lists(st.tuples(PRIORITIES, st.booleans()), min_size=1, max_size=9)
+"""For one slot: the priority of each, and whether it is a start request."""
 
 
 def no_room(store: LmdbStore) -> None:
@@ -122,9 +127,9 @@ class FrontierMachine(RuleBasedStateMachine):
             self.filter.close()
         shutil.rmtree(self.directory)
 
-    @rule(slot=SLOTS, priority=PRIORITIES, start=st.booleans(), many=st.integers(1, 9))
-    def enqueue_new(self, slot: str, priority: int, start: bool, many: int) -> None:
-        for _ in range(many):
+    @rule(slot=SLOTS, requests=REQUESTS)
+    def enqueue_new(self, slot: str, requests: list[tuple[int, bool]]) -> None:
+        for priority, start in requests:
             number = self.number
             self.number += 1
             name = str(number).encode()
@@ -235,12 +240,14 @@ class FrontierMachine(RuleBasedStateMachine):
         self.agree()
 
     @precondition(lambda self: self.durable and self.change is None)
-    @rule(slot=SLOTS, many=st.integers(1, 9))
-    def checkpoint_with_news_between_its_steps(self, slot: str, many: int) -> None:
+    @rule(slot=SLOTS, requests=REQUESTS)
+    def checkpoint_with_news_between_its_steps(
+        self, slot: str, requests: list[tuple[int, bool]]
+    ) -> None:
         self.prepare()
-        self.enqueue_new(slot, 0, False, many)
+        self.enqueue_new(slot, requests)
         self.commit_or_drop(True)
-        self.enqueue_new(slot, 0, False, many)
+        self.enqueue_new(slot, requests)
         self.become_durable()
 
     def agree(self) -> None:
