@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from spiders.follow import AtOnce
 from support.crawl import Crawl
 from support.site import links
@@ -21,31 +22,26 @@ def leaves(crawl: Crawl) -> int:
     return len(crawl.site.count.keys() & {*LEAVES})
 
 
-def test_pages_over_the_budget_are_dropped_and_found_when_it_is_larger(
-    crawl: Crawl,
-) -> None:
-    run = crawl.run(AtOnce, **{BUDGET: 5})
-    # The start page was asked for; it is no new request of the slot.
-    assert leaves(crawl) == 5
-    assert run.stats["bloomdupe/dropped_page_limit"] == 15
-    assert run.log.count(f"has reached {BUDGET} = 5") == 1
+@pytest.mark.parametrize(
+    ("limit", "what", "again"),
     # The budget is the job's, however often it is run.
-    crawl.run(AtOnce, **AGAIN, **{BUDGET: 5})
-    assert leaves(crawl) == 5
-    crawl.run(AtOnce, **AGAIN)
-    assert crawl.site.count == {"/": 3, **dict.fromkeys(LEAVES, 1)}
-
-
-def test_requests_over_the_limit_of_pending_requests_are_dropped(crawl: Crawl) -> None:
+    [(BUDGET, "page_limit", 5), (PENDING, "pending_limit", 10)],
+)
+def test_requests_over_a_limit_are_dropped_and_found_when_it_is_larger(
+    crawl: Crawl, limit: str, what: str, again: int
+) -> None:
+    """The start page was asked for: it is no new request of the slot."""
     other_slot = crawl.site.base.replace("127.0.0.1", "localhost")
     crawl.site.pages = {**PAGES, "/": links(*LEAVES, f"{other_slot}/other")}
-    run = crawl.run(AtOnce, **{PENDING: 5})
+    settings: dict[str, Any] = {limit: 5}
+    run = crawl.run(AtOnce, **settings)
     assert leaves(crawl) == 5
-    assert crawl.site.count["/other"] == 1
-    assert run.stats["bloomdupe/dropped_pending_limit"] == 15
-    assert run.log.count(f"has reached {PENDING} = 5") == 1
-    crawl.run(AtOnce, **AGAIN, **{PENDING: 50})
-    assert leaves(crawl) == 20
+    assert run.stats[f"bloomdupe/dropped_{what}"] == 15
+    assert run.log.count(f"has reached {limit} = 5") == 1
+    crawl.run(AtOnce, **AGAIN, **settings)
+    assert leaves(crawl) == again
+    crawl.run(AtOnce, **AGAIN)
+    assert crawl.site.count == {"/": 3, "/other": 1, **dict.fromkeys(LEAVES, 1)}
 
 
 def test_accepted_requests_are_followed_to_their_redirects(crawl: Crawl) -> None:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 JSON = {"format": "json"}
-SUMS = {"format": "sums"}
 PAGES = SHOP
 THIRD = "here third page"
 SECRET = "hidden7"  # noqa: S105 - of a server on loopback
@@ -37,14 +36,6 @@ SETTINGS = {
     "FEED_EXPORTERS": {"sums": "spiders.feeds.Sums"},
     "FEED_STORAGES": {"mail": "spiders.feeds.Mailbox"},
 }
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """The folder that a server serves."""
-    place = tmp_path / "served"
-    place.mkdir()
-    return place
 
 
 def test_a_password_is_not_shown_when_a_delivery_fails(crawl: Crawl) -> None:
@@ -141,7 +132,7 @@ def test_a_local_file_gets_it_once_though_the_process_dies_at_any_step(
 def test_the_old_content_of_a_local_file_stays(crawl: Crawl) -> None:
     place = crawl.folder / "items.sums"
     place.write_text("old\n")
-    crawl.settings["FEEDS"] = {"items.sums": SUMS}
+    crawl.settings["FEEDS"] = {"items.sums": {"format": "sums"}}
     for step in ("sync", "record"):
         crawl.killed(Articles, stop=f"after {step} a feed")
     crawl.run(Articles)
@@ -153,8 +144,10 @@ def test_the_old_content_of_a_local_file_stays(crawl: Crawl) -> None:
 
 @pytest.mark.parametrize("kind", ["json", "sums"])
 def test_a_storage_of_the_user_gets_the_whole_file(
-    crawl: Crawl, place: Path, kind: str
+    crawl: Crawl, tmp_path: Path, kind: str
 ) -> None:
+    place = tmp_path / "mailbox"
+    place.mkdir()
     crawl.settings["FEEDS"] = {f"mail://{place}": {"format": kind}}
     crawl.killed(Articles, stop=THIRD)
     run = crawl.run(Articles, before=close_mailbox, status=1)
