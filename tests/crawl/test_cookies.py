@@ -40,7 +40,6 @@ class Crawl:
 
     def open(self) -> None:
         self.filter = BloomFilter.open(self.path, 1000, 1e-3)
-        assert self.filter.store is not None
         assert isinstance(self.filter.store, LmdbStore)
         self.store = self.filter.store
         self.middleware = CookiesMiddleware()

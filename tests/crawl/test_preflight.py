@@ -106,8 +106,9 @@ OWN = ("-s", "SCHEDULER=spiders.preflight.OwnScheduler")
 """A project's own scheduler, derived from bloomdupe's."""
 
 
-def feeds(**options: dict[str, str]) -> tuple[str, str]:
-    given = {path.replace("_", "."): value for path, value in options.items()}
+def feeds(*places: str) -> tuple[str, str]:
+    """Return the option for feeds of JSON lines at these places."""
+    given = {place: {"format": "jsonlines"} for place in places}
     return ("-s", f"FEEDS={json.dumps(given)}")
 
 
@@ -120,7 +121,6 @@ class Refusal(NamedTuple):
     options: tuple[str, ...] = ()
 
 
-LINES = {"format": "jsonlines"}
 REACTOR = "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor"
 REFUSALS = {
     "a wrong value": Refusal("BLOOMDUPE_FPP = '7': ", None, ("-s", "BLOOMDUPE_FPP=7")),
@@ -144,9 +144,9 @@ REFUSALS = {
         "is itself a store", options=("-s", "JOBDIR=job/bloomdupe")
     ),
     "two feeds with one file": Refusal(
-        "have the same file", None, options=feeds(a=LINES, **{"_/a": LINES})
+        "have the same file", None, options=feeds("a", "./a")
     ),
-    "a feed at a directory": Refusal("/job is a directory; ", options=feeds(job=LINES)),
+    "a feed at a directory": Refusal("/job is a directory; ", options=feeds("job")),
 }  # fmt: skip
 
 

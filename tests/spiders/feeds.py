@@ -70,19 +70,15 @@ class AtOnce(FeedExporter):
     """Scrapy's feed exporter under another name."""
 
 
-def wander() -> None:
-    Path("elsewhere").mkdir(exist_ok=True)
-    os.chdir("elsewhere")
-
-
 class Wandering:
     """A pipeline that changes the working directory when it is made, and with items."""
 
     def __init__(self) -> None:
-        wander()
+        self.process_item(None)
 
     def process_item(self, item: object) -> object:
-        wander()
+        Path("elsewhere").mkdir(exist_ok=True)
+        os.chdir("elsewhere")
         return item
 
 
