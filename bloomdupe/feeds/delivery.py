@@ -178,7 +178,13 @@ class Target:
         """Open the file beside the place, for writing."""
         make_directory(self._place.parent)
         self._beside.unlink(missing_ok=True)
-        self._file = file = self._beside.open("xb")
+
+        def opener(_: str, flags: int) -> int:
+            return os.open(self._beside, flags, 0o666)
+
+        # A file of gzip has its name within it.
+        file = open(str(self._place), "xb", opener=opener)  # noqa: SIM115 - it is kept
+        self._file = file
         if self._place.exists():
             shutil.copymode(self._place, self._beside)
             with self._place.open("rb") as before:

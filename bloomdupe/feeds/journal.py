@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import zlib
 from array import array
 from struct import Struct
@@ -43,8 +44,8 @@ class Journal:
     feeds may lack. ``items`` has the items of all feeds that are written when the crawl
     has finished; an item is there once, for all its feeds.
 
-    The store keeps the ``turn``, a number that is another one when the journal has
-    begun anew, and the ``size`` of its records. Nothing counts before it is synced and
+    The store keeps the ``turn``, a number that is drawn when the journal begins anew,
+    and the ``size`` of its records. Nothing counts before it is synced and
     this is committed. Bytes behind the size are of a process that was killed, and
     are overwritten. So are all records when the journal begins anew, before that is
     committed: by then all feeds have them. No other user can read the file. The sums
@@ -71,7 +72,7 @@ class Journal:
         """Take back records that are not committed; go on, or begin ``anew``."""
         self._buffer.clear()
         if anew:
-            self._turn = self.turn + 1
+            self._turn = secrets.randbits(32)
         self.end = self.size if self._turn == self.turn else 0
 
     def add(self, data: bytes) -> None:
@@ -172,4 +173,4 @@ def unpacked(record: bytes) -> tuple[array[int], bytes]:
 
 
 def _sum(data: bytes, turn: int) -> int:
-    return zlib.crc32(data, turn & 0xFFFFFFFF)
+    return zlib.crc32(data, turn)

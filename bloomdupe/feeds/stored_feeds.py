@@ -142,6 +142,7 @@ class StoredFeeds:
 
         Raises :class:`~bloomdupe.errors.FeedError`.
         """
+        self.delivered.go_back()
         owing = any(self._owes(n, f) for n, f in self._records.items() if waits(f))
         self.journal.begin(anew=not self.resumed and not owing)
         for feed in feeds:
@@ -183,7 +184,26 @@ class Delivered:
         new = {"journal": self._journal.turn, "begin": begin, "end": begin, "batch": 1}
         found: dict[str, Any] = self._read().get(name, new)
         same = all(found[key] == new[key] for key in ("journal", "begin"))
-        return found if same else new
+        return self._as_of_now(found) if same else new
+
+    def _as_of_now(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Return a record, from which the store may have gone back, as from a backup.
+
+        Then other items may follow those that it has, so all are delivered anew.
+        """
+        if record["end"] <= self._journal.size:
+            return record
+        return {**record, "end": record["begin"], "batch": 1}
+
+    def go_back(self) -> None:
+        """Go back as the store has, before it goes on."""
+        found = self._read()
+        records = {
+            name: self._as_of_now(one) if one["journal"] == self._journal.turn else one
+            for name, one in found.items()
+        }
+        if records != found:
+            write_json(self._place, records)
 
     def lacks(self, index: int, record: dict[str, Any]) -> bool:
         """Whether a feed with this record and index lacks items of the journal."""

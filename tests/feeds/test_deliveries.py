@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from typing import TYPE_CHECKING, Any
 
@@ -140,6 +141,24 @@ def test_the_old_content_of_a_local_file_stays(crawl: Crawl) -> None:
     os.utime(place, (0, 0))  # a copy has another time
     crawl.run(Articles, starts=("/", "/new"))
     assert items_in(place.read_bytes().removeprefix(b"old\n"), "sums") == NEW
+
+
+@pytest.mark.parametrize("has_backup", [True, False])
+def test_a_store_that_has_gone_back_is_delivered_anew(
+    crawl: Crawl, *, has_backup: bool
+) -> None:
+    """It is put back from a backup; or it is deleted, so the crawl begins anew."""
+    place, store = crawl.folder / "items.json", crawl.folder / "job" / "bloomdupe"
+    crawl.settings["FEEDS"] = {"items.json": {**JSON, "overwrite": True}}
+    crawl.killed(Articles, stop=THIRD)
+    backup = shutil.copytree(store, crawl.folder / "backup")
+    crawl.run(Articles)
+    place.unlink()
+    shutil.rmtree(store)
+    if has_backup:
+        backup.rename(store)
+    crawl.run(Articles)
+    assert read(place) == ITEMS
 
 
 @pytest.mark.parametrize("kind", ["json", "sums"])
