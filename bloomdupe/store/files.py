@@ -193,8 +193,12 @@ def lock_owner(path: Path, name: str = OWNER) -> Descriptor:
             f"{path} is in use by process {owner.process or 'unknown'}; wait for it or"
             " stop it, or kill it if it hangs: nothing is lost"
         )
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    try:
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    except OSError:  # such as a full disk: this process may try again
+        lock.close()
+        raise
     return lock
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from child import each_caught, in_child
 from support.waiting import until_later
-from trial import CONTROL_SEED, OK, Fault, Outcome, lost, silently_wrong
+from trial import CONTROL_SEED, OK, Fault, Outcome, refused_well, silently_wrong
 from worker import crawl, recovered
 from world import Report, World, look
 
@@ -194,10 +194,7 @@ def _opened(path: Path, world: World, history: History, closed: bool) -> Outcome
     try:
         found = look(path, world)
     except StoreError as error:
-        words = str(error)
-        if str(path) not in words or "the last backup" not in words:
-            return lost(f"the refusal does not help: {words}")
-        return OK
+        return refused_well(error, path, "the last backup")
     report = history.reports[-1].copy()
     if found != history.held[-1]:
         # The last head is gone: the cut before, as if the last commit had never been.

@@ -8,15 +8,26 @@ import random
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+from child import in_child
 from spiders.follow import Follow
 from support.crawl import Crawl
 from support.site import Site, graph
-from trial import OK, Fault, Outcome, crashed, lost
-from worker import Worker, crawl, recovered, stopped_clearly
+from trial import (
+    OK,
+    Fault,
+    Outcome,
+    crashed,
+    lost,
+    refused_well,
+    silently_wrong,
+)
+from worker import crawl, recovered
 from world import Report, World
 
+from bloomdupe.errors import BloomDupeError
 from bloomdupe.store import files
 
 MOST = 450
@@ -49,8 +60,8 @@ class FullDisk(Fault):
         rng = random.Random(seed)
         sizes = [*range(4, MOST_OF_A_NEW_STORE, 4), rng.randint(100, MOST)]
         return [
-            *(_on_small_disk(folder / f"{size} kB", size, rng) for size in sizes),
             *_opened_without_room(folder),
+            *(_on_small_disk(folder / f"{size} kB", size, rng) for size in sizes),
             _real_crawl(folder, seed),
         ]
 
@@ -92,7 +103,9 @@ def _on_small_disk(disk: Path, kilobytes: int, rng: random.Random) -> Outcome:
         if rng.random() < 0.5:
             path.parent.mkdir()
         batch = rng.choice([5, 50])
-        return _filled(path, world, batch, Report(), lambda: make_room(disk))
+        room = partial(make_room, disk)
+        filled = partial(_filled, path, world, batch, Report(), room)
+        return in_child(filled).at(disk.name)
 
 
 def _opened_without_room(folder: Path) -> list[Outcome]:
@@ -109,7 +122,8 @@ def _opened_without_room(folder: Path) -> list[Outcome]:
                     file.unlink()
             filling, free = disk / "filling", os.statvfs(disk).f_bavail
             filling.write_bytes(bytes((free - blocks) * 4096))
-            outcomes.append(_filled(path, world, batch, report, filling.unlink))
+            filled = partial(_filled, path, world, batch, report, filling.unlink)
+            outcomes.append(in_child(filled).at(disk.name))
     return outcomes
 
 
@@ -121,17 +135,15 @@ def _filled(
     make_room: Callable[[], object],
 ) -> Outcome:
     """Crawl until the disk is full; with room again, crawl to the end."""
-    disk = path.parents[1]
-    errors = disk.with_name(f"{disk.name} errors")
-    status = Worker(path, world, batch, errors=errors).finish(report)
-    words = errors.read_text()
-    outcome = stopped_clearly(status, words)
-    if outcome == OK and not any(some in words for some in HELP):
-        outcome = lost(f"the refusal does not help: {words}")
+    try:
+        crawl(path, world, report.read, batch)
+        outcome = silently_wrong("nobody noticed")
+    except BloomDupeError as error:
+        outcome = refused_well(error, path.parents[1], *HELP)
     if outcome == OK:
         make_room()
         outcome = recovered(path, world, report)
-    return outcome.at(disk.name)
+    return outcome
 
 
 def _real_crawl(folder: Path, seed: int) -> Outcome:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import lmdb
 from child import in_child
 from support.waiting import until_later
-from trial import OK, Fault, Outcome, lost, silently_wrong
+from trial import OK, Fault, Outcome, lost, refused_well, silently_wrong
 
 from bloomdupe import BloomFilter
 from bloomdupe.errors import BloomDupeError
@@ -264,12 +264,9 @@ def _opened(path: Path, *, refuse: bool) -> Outcome:
             missing = sum(str(number) not in seen for number in range(KEYS))
             entry = Frontier(seen).pop()
     except BloomDupeError as error:
-        words = str(error)
         if not refuse:
-            return lost(f"it was harmless, and refused: {words}")
-        if str(path) not in words or not any(words.count(some) for some in HELP):
-            return lost(f"the refusal does not help: {words}")
-        return OK
+            return lost(f"it was harmless, and refused: {error}")
+        return refused_well(error, path, *HELP)
     if missing or entry is None or entry.payload != b"payload":
         return silently_wrong(f"it opens, and {missing} keys are missing")
     return silently_wrong("it was not refused") if refuse else OK

@@ -55,6 +55,15 @@ def outcome_of(verdict: Compared) -> Outcome:
     return silently_wrong(words) if words else OK
 
 
+def refused_well(error: Exception, path: Path, *remedies: str) -> Outcome:
+    """Judge an error of ours: a line with the path of the store, and a remedy."""
+    words = str(error)
+    helps = str(path) in words and any(remedy in words for remedy in remedies)
+    if "\n" in words or not helps:
+        return lost(f"the refusal does not help: {words}")
+    return OK
+
+
 CONTROL_SEED = 1
 """Of the chance in all controls: each is caught every time, and not by chance."""
 
