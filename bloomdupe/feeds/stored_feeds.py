@@ -142,7 +142,6 @@ class StoredFeeds:
 
         Raises :class:`~bloomdupe.errors.FeedError`.
         """
-        self.delivered.go_back()
         owing = any(self._owes(n, f) for n, f in self._records.items() if waits(f))
         self.journal.begin(anew=not self.resumed and not owing)
         for feed in feeds:
@@ -184,25 +183,23 @@ class Delivered:
         new = {"journal": self._journal.turn, "begin": begin, "end": begin, "batch": 1}
         found: dict[str, Any] = self._read().get(name, new)
         same = all(found[key] == new[key] for key in ("journal", "begin"))
-        return self._as_of_now(found) if same else new
-
-    def _as_of_now(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Return a record, from which the store may have gone back, as from a backup.
-
-        Then other items may follow those that it has, so all are delivered anew.
-        """
-        if record["end"] <= self._journal.size:
-            return record
-        return {**record, "end": record["begin"], "batch": 1}
+        return found if same else new
 
     def go_back(self) -> None:
-        """Go back as the store has, before it goes on."""
-        found = self._read()
-        records = {
-            name: self._as_of_now(one) if one["journal"] == self._journal.turn else one
-            for name, one in found.items()
-        }
-        if records != found:
+        """Deliver all anew if the store has gone back, because it is from a backup.
+
+        Other items may come now after those that it has. Only the owner of the store
+        knows that it has not gone on since.
+        """
+        records, journal = self._read(), self._journal
+        later = [
+            one
+            for one in records.values()
+            if one["journal"] == journal.turn and one["end"] > journal.size
+        ]
+        for one in later:
+            one |= {"end": one["begin"], "batch": 1}
+        if later:
             write_json(self._place, records)
 
     def lacks(self, index: int, record: dict[str, Any]) -> bool:
@@ -216,9 +213,12 @@ class Delivered:
 
     def _read(self) -> dict[str, Any]:
         try:
-            return read_json(self._place) or {}
-        except (OSError, ValueError) as error:
+            found = read_json(self._place) or {}
+            for one in found.values():
+                _ = [int(one[name]) for name in ("journal", "begin", "end", "batch")]
+        except (OSError, ValueError, TypeError, LookupError) as error:
             raise FeedError(
                 f"{self._place}, which says what is delivered, cannot be read: {error}."
                 " Put it back from a backup; without it all is delivered again"
             ) from error
+        return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TEXT = b"a line of the stranger\n"
+NUMBERS = ("journal", "begin", "end", "batch")
 
 
 @pytest.mark.parametrize("finished", [False, True])
@@ -45,6 +47,15 @@ def test_a_link_in_place_of_the_jobs_folder_is_not_followed(tmp_path: Path) -> N
     with pytest.raises(StoreError, match="is a link"):
         left.check([])
     assert not [*mine.iterdir()]
+
+
+def test_what_is_delivered_is_said_by_numbers(tmp_path: Path) -> None:
+    left = StoredFeeds({}, tmp_path / "job" / "bloomdupe", resumed=True)
+    left.delivered.put("f", left.delivered.get("f", 0))
+    for planted in ({"f": 1}, {"f": {"end": 1}}, {"f": dict.fromkeys(NUMBERS, "x")}):
+        (left.directory / "delivered").write_text(json.dumps(planted))
+        with pytest.raises(FeedError, match="cannot be read"):
+            left.delivered.go_back()
 
 
 def test_a_link_in_the_jobs_folder_is_neither_read_nor_written(tmp_path: Path) -> None:

@@ -187,6 +187,8 @@ class CrawlEngine:
         if directory is not None:  # or it is a worker's
             left = StoredFeeds(record, directory, resumed=self.run.resumed)
         feeds.restore(left)
+        if left is not None:
+            left.delivered.go_back()
         feeds.fail = session.stopping.fail
         return feeds
 
