@@ -24,13 +24,8 @@ DOCS = Path(bloomdupe.__file__).parent / "docs"
 WAITS = "Nothing is pending: the crawl waits for URLs (BLOOMDUPE_STAY)"
 
 PAGES = {"/a": links("/b"), "/b": "x", "/c": "x", "/d": "x"}
+STARTS = ()
 SETTINGS = {"BLOOMDUPE_STAY": True, "FEEDS": FEEDS}
-
-
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.starts = ()
-    return crawl
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from support.site import links
 pytestmark = pytest.mark.slow
 
 COUNT = 120
+STARTS = ["/0"]
 CONTENTS = sorted(f"title {number}" for number in range(40))
 
 PAGES = {
@@ -32,16 +33,16 @@ def test_each_content_is_there_once_whenever_the_crawl_was_killed(
     crawl: Crawl,
 ) -> None:
     for number in (15, 25, 30):
-        crawl.killed(Titles, starts=["/0"], at_request=number)
-    run = crawl.run(Titles, starts=["/0"])
+        crawl.killed(Titles, at_request=number)
+    run = crawl.run(Titles)
     assert titles(crawl) == CONTENTS
     assert run.stats["bloomdupe/round"] == 1
     # The next job knows every item, and so does the next round of this job.
     other = {"next.jsonl": FEEDS["items.jsonl"]}
-    crawl.run(Titles, starts=["/0"], JOBDIR="next", FEEDS=other)
+    crawl.run(Titles, JOBDIR="next", FEEDS=other)
     found = (crawl.folder / "next.jsonl").read_text()
     assert found.count('"title": ') == found.count('"title": null') == COUNT
     crawl.settings["BLOOMDUPE_START_REQUESTS"] = "again"
-    run = crawl.run(Titles, starts=["/0"], CLOSESPIDER_PAGECOUNT=5)
+    run = crawl.run(Titles, CLOSESPIDER_PAGECOUNT=5)
     assert run.stats["bloomdupe/round"] == 2
     assert titles(crawl) == CONTENTS

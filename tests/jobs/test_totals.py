@@ -23,13 +23,8 @@ PAGES: dict[str, Page] = {
     **dict.fromkeys(("/a1", "/b1", "/m2", "/m3", "/c", "/d"), "a page"),
     "/gone": Answer("", 410),
 }
+STARTS = ["/", "/m4"]
 SETTINGS = {"FEEDS": FEEDS, "HTTPERROR_ALLOWED_CODES": [410]}
-
-
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.starts = ["/", "/m4"]
-    return crawl
 
 
 def totals(crawl: Crawl) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from support.site import Pages
 
 from bloomdupe import Addon, LinkFilter
 
+STARTS = ["/0.html"]
+SETTINGS = {"COOKIES_ENABLED": False}
 BRANCHES, LEVELS = 2, 3
 HERE = "spiders.links"
 LINK_FILTERS = ("bloomdupe.LinkFilter", f"{HERE}.Reckless")
@@ -143,13 +145,6 @@ def page(name: str) -> str:
 @pytest.fixture
 def pages() -> Pages:
     return lambda visit: page(Path(visit.path).stem)
-
-
-@pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.starts = ["/0.html"]
-    crawl.settings["COOKIES_ENABLED"] = False
-    return crawl
 
 
 def crawled(

@@ -15,7 +15,6 @@ def engine(redis_server: RedisServer) -> Redis:
 
 @pytest.fixture
 def crawl(crawl: Crawl, engine: Redis) -> Crawl:  # noqa: ARG001 - it is that of the crawl
-    crawl.starts = ("/0",)
     crawl.settings |= {
         "BLOOMDUPE_EXPECTED_URLS": 10_000,
         # A worker that a busy machine holds up does not lose its pages; a test that

@@ -15,7 +15,7 @@ from support.site import Site, graph
 
 from bloomdupe.store.redis.address import Address
 
-PAGES = graph(150)
+PAGES, STARTS = graph(150), ("/0",)
 
 
 @pytest.fixture

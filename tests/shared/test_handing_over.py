@@ -16,7 +16,7 @@ ALL = lines({"page": number} for number in range(SIZE))
 SLOW = 600
 """Seconds; no test waits for so long."""
 
-PAGES = graph(SIZE)
+PAGES, STARTS = graph(SIZE), ("/0",)
 SETTINGS = {"RANDOMIZE_DOWNLOAD_DELAY": False}
 
 

@@ -26,12 +26,6 @@ SETTINGS = {
 
 
 @pytest.fixture
-def crawl(crawl: Crawl) -> Crawl:
-    crawl.starts = ("/",)
-    return crawl
-
-
-@pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A mailbox."""
     place = tmp_path / "served"

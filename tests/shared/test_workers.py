@@ -27,7 +27,7 @@ from bloomdupe.frontier.sent_request import partition_of
 
 pytestmark = pytest.mark.slow
 
-PAGES = graph(150)
+PAGES, STARTS = graph(150), ("/0",)
 REFUSED: list[tuple[type[Spider], str, str]] = [
     (All, "JOBDIR=job", "JOBDIR and BLOOMDUPE_REDIS_URL are both set"),
     (All, "BLOOMDUPE_FILTER_MEMORY=3000000", "MEMORY = 3000000 does not work with"),

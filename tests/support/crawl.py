@@ -406,10 +406,11 @@ def crawl(
 ) -> Iterator[Crawl]:
     """Yield a crawl of ``site`` on disk; on each engine if the test uses ``engine``.
 
-    All runs have the ``SETTINGS`` of the test module.
+    All runs have the ``SETTINGS`` and the ``STARTS`` of the test module.
     """
     both = "engine" in request.fixturenames
     engine = request.getfixturevalue("engine") if both else DISK
     settings = deepcopy(getattr(request.module, "SETTINGS", {}))
     with Crawl(tmp_path, site, engine, **settings) as crawl:
+        crawl.starts = getattr(request.module, "STARTS", crawl.starts)
         yield crawl
