@@ -19,7 +19,7 @@ from support.ports import kept_port
 from support.project import clone_in
 from support.redis_server import RedisServer
 from support.shared_data import REPOSITORY
-from support.waiting import until
+from support.waiting import DEADLINE, until
 
 from bloomdupe import errors
 from bloomdupe.settings import DEFAULTS
@@ -43,7 +43,6 @@ TEXTS = {path: path.read_text(encoding="utf-8") for path in WITH_GITHUBS}
 BINARIES = Path(sys.executable).parent
 LOCAL_REDIS = "redis://localhost:6379/0"
 """The address of Redis in the documents; the tests start a server of their own."""
-DEADLINE = 300  # seconds; only a broken test gets there
 OF_THE_TESTS = {"BLOOMDUPE_TEST_ALL"}
 """Environment variables that look like settings."""
 NOT_IN_EVERY_CRAWL = {

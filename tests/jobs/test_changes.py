@@ -10,7 +10,6 @@ import json
 import os
 import pty
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pytest
 from scrapy import Request
 from scrapy.settings import Settings
 from spiders.follow import Follow
+from support.crawl import BLOOMDUPE
 from support.jobs import (
     IDENTITY,
     SPIDER,
@@ -237,9 +237,8 @@ def test_reset_asks_at_a_terminal(
 ) -> None:
     parent, child = pty.openpty()
     os.write(parent, said.encode() or b"\x04")
-    script = str(Path(sys.executable).with_name("bloomdupe"))
     done = subprocess.run(
-        [script, "reset", str(job)],
+        [BLOOMDUPE, "reset", job],
         cwd=tmp_path,
         stdin=child,
         capture_output=True,

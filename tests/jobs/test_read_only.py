@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
+from support.crawl import BLOOMDUPE
 from support.jobs import make_job
 from support.repetition import slow_tests_run
 from support.shared_data import lacks, needs_program
@@ -31,13 +31,12 @@ def test_on_media_that_cannot_be_written_verbs_that_only_read_work(
     make_job(tmp_path / "job", [f"https://a.example/{n}" for n in range(10)])
     media = tmp_path / "media"
     media.mkdir()
-    program = str(Path(sys.executable).with_name("bloomdupe"))
     verbs = READING + CHANGING if slow_tests_run() else READING[:1] + CHANGING[:1]
     for name, *more in verbs:
         done = subprocess.run(
             [
                 *("unshare", "-m", "sh", "-c", MOUNT, "../job", "../media"),
-                *(program, name, "../media", *more),
+                *(str(BLOOMDUPE), name, "../media", *more),
             ],
             cwd=media,
             capture_output=True,

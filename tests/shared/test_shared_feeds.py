@@ -25,29 +25,21 @@ SETTINGS = {
 }
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A mailbox."""
-    place = tmp_path / "served"
-    place.mkdir()
-    return place
-
-
 # Deliveries
 
 
 def test_a_storage_gets_the_whole_feed_when_the_crawl_has_ended(
-    crawl: Crawl, place: Path
+    crawl: Crawl, folder: Path
 ) -> None:
-    crawl.settings["FEEDS"] = {f"mail://{place}": JSON}
+    crawl.settings["FEEDS"] = {f"mail://{folder}": JSON}
     crawl.run(Articles, CLOSESPIDER_PAGECOUNT=3)
     assert "kept here until the crawl has ended" in crawl.collect()
-    assert not mails(place)
+    assert not mails(folder)
     crawl.finish(Articles)
     assert "delivered\n" in crawl.collect("--delete")
-    assert mails(place) == [ITEMS]
+    assert mails(folder) == [ITEMS]
     crawl.collect()
-    assert mails(place) == [ITEMS]
+    assert mails(folder) == [ITEMS]
 
 
 # The origin of the settings
@@ -80,11 +72,11 @@ def test_items_of_a_class_need_the_project(crawl: Crawl) -> None:
     assert "in the folder of the project" in refused
 
 
-def test_passwords_come_from_the_settings_here(crawl: Crawl, place: Path) -> None:
-    crawl.settings["FEEDS"] = {f"mail://user:hidden7@{place}": SUMS}
+def test_passwords_come_from_the_settings_here(crawl: Crawl, folder: Path) -> None:
+    crawl.settings["FEEDS"] = {f"mail://user:hidden7@{folder}": SUMS}
     crawl.finish(Articles)
     (store, *_) = crawl.engine.records(crawl.folder, "store")
     assert "hidden7" not in json.dumps(store)
     said = crawl.collect(code=1)  # this storage knows no users
-    assert f"No such file or directory: 'user:hidden7@{place}'" in said
+    assert f"No such file or directory: 'user:hidden7@{folder}'" in said
     assert "hidden7" not in (crawl.folder / RECORD).read_text()
