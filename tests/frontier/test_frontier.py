@@ -59,21 +59,6 @@ def test_slots_take_turns(seen: BloomFilter) -> None:
     assert drain(frontier) == ["a2", "b2", "c2", "a1", "b1", "c1", "a0", "b0", "c0"]
 
 
-def test_the_least_busy_slot_is_next(seen: BloomFilter) -> None:
-    frontier = Frontier(seen)
-    for slot in "aab":
-        frontier.push(slot, 0, slot.encode())
-    first, second = frontier.pop(), frontier.pop()
-    assert first is not None
-    assert second is not None
-    assert (first.payload, second.payload) == (b"a", b"b")
-    frontier.push("b", 0, b"b")
-    frontier.ack(second)  # now "b" is idle, and "a" is not
-    third = frontier.pop()
-    assert third is not None
-    assert third.payload == b"b"
-
-
 def test_a_slot_that_must_wait_is_passed_over_until_its_time(
     seen: BloomFilter,
 ) -> None:

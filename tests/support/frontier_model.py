@@ -6,6 +6,7 @@ import contextlib
 import random
 import shutil
 import tempfile
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -195,6 +196,9 @@ class FrontierMachine(RuleBasedStateMachine):
                 default=order,
             )
             assert order <= first, "an earlier request of the slot was due"
+            busy = Counter(name for _, (name, _) in self.unacked.values())
+            others = [busy[name] for name, _ in self.pending.values()]
+            assert busy[slot] <= min(others, default=busy[slot]), "others are less busy"
             self.unacked[number] = (entry, (slot, order))
 
     @precondition(lambda self: self.unacked)
