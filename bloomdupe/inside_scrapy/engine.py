@@ -183,6 +183,12 @@ class EngineAccess:
             return float(self._downloader._delay)
         return self._crawler.settings.getfloat("DOWNLOAD_DELAY")
 
+    @property
+    def is_closing(self) -> bool:
+        """Whether the spider is being closed: no request is handed out any more."""
+        slot = self._engine._slot
+        return slot is not None and slot.closing is not None
+
     def wake(self) -> None:
         """Let the engine ask for the next request soon."""
         slot = self._engine._slot

@@ -35,7 +35,7 @@ NEEDED = _names({
         "close_spider_async crawl download_async downloader needs_backout "
         "open_spider_async running scraper signals spider start_async"
     ),
-    "scrapy.core.engine._Slot": "nextcall",
+    "scrapy.core.engine._Slot": "closing nextcall",
     "scrapy.core.spidermw.SpiderMiddlewareManager": "process_start",
     "scrapy.utils.reactor.CallLaterOnce": "schedule wait",
     "scrapy.core.downloader.Downloader": (

@@ -19,10 +19,11 @@ class Callbacks(Quiet):
     """Callbacks that are at work, of a spider that remembers something."""
 
     busy = remembers = True
+    closes = False
     now = 0.0
 
     def __init__(self) -> None:
-        super().__init__(lambda: self.busy, lambda: self.remembers)
+        super().__init__(lambda: self.busy, lambda: self.remembers, lambda: self.closes)
 
     def skipped(self) -> int:
         """Count the checkpoints that do not wait after the next hold in vain."""
@@ -76,6 +77,17 @@ def test_after_the_longest_hold_in_vain_some_do_not_wait(callbacks: Callbacks) -
 def test_a_short_hold_is_tried_as_often_as_ever(callbacks: Callbacks) -> None:
     callbacks._longest = SHORTEST_HOLD
     assert [callbacks.skipped() for _ in range(3)] == [SKIPPED] * 3
+
+
+def test_while_the_crawl_closes_it_waits_and_holds_nothing(
+    callbacks: Callbacks,
+) -> None:
+    assert callbacks.waits()
+    callbacks.closes = True
+    assert callbacks.waited(2 * LATEST)
+    assert not callbacks.holds
+    callbacks.busy = False
+    assert not callbacks.waits()
 
 
 def test_a_checkpoint_that_cannot_wait_lets_callbacks_go_on(

@@ -51,6 +51,7 @@ class Committing:
         self.quiet = Quiet(
             self._is_at_work,
             lambda: engine.memory is not None and not engine.memory.is_empty,
+            lambda: engine.frontier.leads and engine.session.access.is_closing,
             longest=SHORTEST_HOLD if is_shared else LONGEST_HOLD,
         )
         self._thread: Background | None = None
@@ -185,22 +186,25 @@ class Quiet:
     that it waits for; and each item of ``start()``. Callbacks that have not begun, and
     further outputs of ``start()``, are held for a moment. If that is
     in vain, the checkpoint waits on, and callbacks are held again later, for twice as
-    long. In the end it comes anyway.
+    long. In the end it comes anyway, but not while the crawl closes: some pages wait
+    for requests that are not handed out any more.
 
     ``busy`` tells whether a page has begun that is not done; ``matters`` whether the
-    spider remembers anything at all. Callbacks are held for ``longest`` seconds at
-    most.
+    spider remembers anything at all; ``closing`` whether the crawl closes. Callbacks
+    are held for ``longest`` seconds at most.
     """
 
     def __init__(
         self,
         busy: Callable[[], bool],
         matters: Callable[[], bool],
+        closing: Callable[[], bool],
         *,
         longest: float = LONGEST_HOLD,
     ) -> None:
         self._busy = busy
         self.matters = matters
+        self._closing = closing
         self._longest = longest
         self._hold = SHORTEST_HOLD
         """Seconds for which callbacks are held next."""
@@ -224,6 +228,9 @@ class Quiet:
             self._next_skips = SKIPPED
             self.end()
             return False
+        if self._closing() and self.matters():
+            self.holds = False
+            return True
         if self._is_worth_it is None:
             self._is_worth_it = not self._skips and self.matters()
             self._skips = max(0, self._skips - 1)
