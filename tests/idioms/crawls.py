@@ -18,7 +18,6 @@ from recorder import FILE
 from support import taken_out
 from support.crawl import Crawl, Run
 from support.engines import DISK, Memory
-from support.forks import DEADLINE
 from support.site import Site
 from support.stops import NOWHERE, Stop
 from table import Idiom
@@ -31,12 +30,10 @@ MEDIA = {"file_urls", "files"}
 """Fields that the feeds leave out."""
 
 SETTINGS: dict[str, Any] = {
+    "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.02,
     "BLOOMDUPE_EXPECTED_URLS": 10_000,
     "CONCURRENT_ITEMS": 8,
     "CONCURRENT_REQUESTS": 4,
-    # The site may be stopped for minutes. A download that times out is retried: then
-    # even an undisturbed crawl asks for a page twice.
-    "DOWNLOAD_TIMEOUT": DEADLINE,
     "FEEDS": {
         "items.jsonl": {"format": "jsonlines"},
         "items.csv": {"format": "csv"},
@@ -44,16 +41,10 @@ SETTINGS: dict[str, Any] = {
     "FEED_EXPORT_FIELDS": ["page", "part"],
     "ITEM_PIPELINES": {},
     "LOG_LEVEL": "INFO",
-    "REMOTE_CONTROL_ENABLED": False,
+    "RETRY_ENABLED": True,
     "RETRY_TIMES": 5,
-    "TELNETCONSOLE_ENABLED": False,
 }
-"""Of every project."""
-DURABLE: dict[str, Any] = {
-    "ADDONS": {"bloomdupe.Addon": 500},
-    "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.02,
-}
-"""Of those with bloomdupe."""
+"""Of every project, besides those of every crawl."""
 
 
 class Last(NamedTuple):
@@ -106,10 +97,9 @@ Outputs: TypeAlias = dict[str, Counter[str]]
 class IdiomCrawl(Crawl):
     """Runs of an idiom's command, as of a project, and their results.
 
-    On Redis, each run is a worker that gets all partitions. ``stock`` leaves out
-    bloomdupe and ``JOBDIR``, ``without`` names a protection of it
-    that is taken out (see ``taken_out.py``). Its folder is made in ``place``, and is
-    removed afterwards without ``keep``.
+    On Redis, each run is a worker that gets all partitions. ``without`` names a
+    protection of bloomdupe that is taken out (see ``taken_out.py``). Its folder is made
+    in ``place``, and is removed afterwards without ``keep``.
     """
 
     def __init__(
@@ -117,29 +107,23 @@ class IdiomCrawl(Crawl):
         idiom: Idiom,
         *,
         engine: Memory = DISK,
-        stock: bool = False,
         without: str | None = None,
         place: Path | None = None,
+        **settings: Any,
     ) -> None:
         self.idiom = idiom
         self.runs: list[Run] = []
         folder = Path(tempfile.mkdtemp(prefix="idiom-", dir=place))
-        super().__init__(folder, Site(idiom.pages, delay=DELAY).__enter__(), engine)
+        site = Site(idiom.pages, delay=DELAY).__enter__()
+        own = {**SETTINGS, **idiom.settings, **settings}
+        super().__init__(folder, site, engine, **own)
         self.keep = False
-        self._is_stock = stock
-        self.settings = self.project()
+        self._records = engine is DISK
+        if self._records:
+            pipelines = {**own["ITEM_PIPELINES"], "recorder.Recorder": 1000}
+            self.settings["ITEM_PIPELINES"] = pipelines
         self._module = idiom.spider.__module__
         self._before = None if without is None else getattr(taken_out, without)
-
-    def project(self) -> dict[str, Any]:
-        """Return the settings of its project."""
-        settings = {**SETTINGS, **self.idiom.settings}
-        if not self._is_stock:
-            settings = {**SETTINGS, **self.engine.settings, **DURABLE} | settings
-        if not (self._is_stock or self.engine.collects):
-            pipelines = settings["ITEM_PIPELINES"]
-            settings["ITEM_PIPELINES"] = {**pipelines, "recorder.Recorder": 1000}
-        return settings
 
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
@@ -188,7 +172,7 @@ class IdiomCrawl(Crawl):
         for file in sorted(self.folder.rglob("*.csv*")):
             with _opened(file) as lines:
                 outputs["CSV"].update(map(self._text, csv.DictReader(lines)))
-        if self._is_stock or self.engine.collects:
+        if not self._records:
             return outputs
         lines = (self.folder / FILE).read_text("utf-8").splitlines()
         # The last line before a kill may be torn; it comes again.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from crawls import IdiomCrawl, finished
+from support.engines import MEMORY
 from table import Idiom
 
 
@@ -25,7 +26,7 @@ def expected(idiom: Idiom) -> Model:
     if idiom.items is not None:
         items = Counter(json.dumps({"page": page}) for page in idiom.items)
         return Model(items, Counter(idiom.items))
-    with IdiomCrawl(idiom, stock=True) as crawl:
+    with IdiomCrawl(idiom, engine=MEMORY, ADDONS={}) as crawl:
         run = crawl.run_command()
         assert finished(run), run.log
         return Model(crawl.outputs()["JSON lines"], crawl.visits)

@@ -11,6 +11,7 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from crawls import IdiomCrawl
@@ -23,6 +24,9 @@ from table import load
 PLAIN = load()["plain"]
 KILL = Stop(point="after pwrite items.jsonl")
 """The first time: how often a crawl writes depends on its pace."""
+
+ONE_BY_ONE: Any = {"CONCURRENT_REQUESTS": 1, "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.001}
+"""Each page is in a checkpoint before the answer to the next one."""
 
 
 @pytest.fixture(scope="module")
@@ -102,12 +106,7 @@ def test_the_judge_sees_damaged_results(
 
 
 def test_a_job_that_was_deleted_between_the_runs_is_seen(model: Model) -> None:
-    with IdiomCrawl(PLAIN) as crawl:
-        # One page at a time, each in a checkpoint before the answer to the next one.
-        crawl.settings |= {
-            "CONCURRENT_REQUESTS": 1,
-            "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.001,
-        }
+    with IdiomCrawl(PLAIN, **ONE_BY_ONE) as crawl:
         assert crawl.run_command(Stop(request=15)).stopped
         assert crawl.outputs()["JSON lines"]
         shutil.rmtree(crawl.folder / "job")
@@ -128,11 +127,7 @@ def test_a_finished_job_that_changes_is_seen() -> None:
 def test_the_judge_sees_a_request_that_counts_too_early() -> None:
     gathers = load()["memory_gathers"]
     model = expected(gathers)
-    with IdiomCrawl(gathers, without="reading_values") as crawl:
-        crawl.settings |= {
-            "CONCURRENT_REQUESTS": 1,
-            "BLOOMDUPE_CHECKPOINT_INTERVAL": 0.001,
-        }
+    with IdiomCrawl(gathers, without="reading_values", **ONE_BY_ONE) as crawl:
         assert crawl.run_command(Stop(point="after commit", nth=8)).stopped
         assert run_to_end(crawl) == []
         assert any(
