@@ -203,7 +203,8 @@ class Watch:
             return _open(path, flags, *more)
         stop_at("before open")
         fd = _open(path, flags, *more)
-        self._changed(place_of(fd), place_of(fd).parent)
+        if place_of(fd).name[0] != ".":  # or it gets another name
+            self._changed(place_of(fd), place_of(fd).parent)
         stop_at("after open")
         return fd
 
