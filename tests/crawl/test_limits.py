@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from spiders.follow import AtOnce
+from spiders.follow import Follow
 from support.crawl import Crawl
 from support.site import links
 
@@ -15,6 +15,8 @@ AGAIN: dict[str, Any] = {"BLOOMDUPE_START_REQUESTS": "again"}
 LEAVES = [f"/{number}" for number in range(20)]
 
 PAGES = {"/": links(*LEAVES), **dict.fromkeys(LEAVES, links("/"))}
+# No page is asked for before all links of its parent are scheduled.
+SETTINGS = {"SCRAPER_SLOT_MAX_ACTIVE_SIZE": 0}
 
 
 def leaves(crawl: Crawl) -> int:
@@ -34,13 +36,13 @@ def test_requests_over_a_limit_are_dropped_and_found_when_it_is_larger(
     other_slot = crawl.site.base.replace("127.0.0.1", "localhost")
     crawl.site.pages = {**PAGES, "/": links(*LEAVES, f"{other_slot}/other")}
     settings: dict[str, Any] = {limit: 5}
-    run = crawl.run(AtOnce, **settings)
+    run = crawl.run(Follow, **settings)
     assert leaves(crawl) == 5
     assert run.stats[f"bloomdupe/dropped_{what}"] == 15
     assert run.log.count(f"has reached {limit} = 5") == 1
-    crawl.run(AtOnce, **AGAIN, **settings)
+    crawl.run(Follow, **AGAIN, **settings)
     assert leaves(crawl) == again
-    crawl.run(AtOnce, **AGAIN)
+    crawl.run(Follow, **AGAIN)
     assert crawl.site.count == {"/": 3, "/other": 1, **dict.fromkeys(LEAVES, 1)}
 
 
@@ -50,7 +52,7 @@ def test_accepted_requests_are_followed_to_their_redirects(crawl: Crawl) -> None
         **{f"/r{number}": f"-> /t{number}" for number in range(20)},
         **{f"/t{number}": "" for number in range(20)},
     }
-    run = crawl.run(AtOnce, **{BUDGET: 5, PENDING: 5})
+    run = crawl.run(Follow, **{BUDGET: 5, PENDING: 5})
     _, *asked = sorted(crawl.site.requested)
     assert asked[5:] == [path.replace("/r", "/t") for path in asked[:5]]
     assert run.stats["bloomdupe/dropped_page_limit"] == 15

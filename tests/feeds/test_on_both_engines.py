@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
-from spiders.feeds import Articles, Empty, Shop, Uneven, Unstorable
+from spiders.feeds import Articles, Shop, Uneven, Unstorable
+from spiders.follow import Follow
 from support.shop import FOUND, ITEMS, READERS, read
 from support.shop import PAGES as SHOP
 
@@ -183,7 +184,7 @@ def test_an_empty_feed_is_stored_if_it_is_wanted(crawl: Crawl, wanted: bool) -> 
         },
         "FEED_STORE_EMPTY": wanted,
     }
-    finish(crawl, Empty)
+    finish(crawl, Follow)
     found = {place.name for place in crawl.folder.glob("none.*")}
     assert found == ({*crawl.settings["FEEDS"]} if wanted else set())
     if wanted:

@@ -131,13 +131,6 @@ class Unstorable(Shop):
         return {"x": (Path("a", "b"), bytearray(b"c"), {}.keys())[number]}
 
 
-class Empty(Shop):
-    name = "empty"
-
-    def item(self, path: str, number: int) -> Any:
-        return None
-
-
 class Sums(BaseItemExporter):
     """Cannot be interrupted: says at the end how many items there were."""
 

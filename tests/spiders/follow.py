@@ -30,13 +30,6 @@ class PutsOut(Follow):
         yield from response.follow_all(css="a")
 
 
-class AtOnce(Follow):
-    """Follows every link; none is asked for before all of its page are scheduled."""
-
-    name = "at_once"
-    custom_settings = {"SCRAPER_SLOT_MAX_ACTIVE_SIZE": 0}
-
-
 class Unstorable(Follow):
     """Its requests below the first page have a value that cannot be stored."""
 
