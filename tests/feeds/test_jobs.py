@@ -16,7 +16,7 @@ from spiders.feeds import (
     NotForJson,
     OtherFields,
     Strips,
-    Wanders,
+    Wandering,
 )
 from support.repetition import repeated
 from support.shop import ITEMS, NEW, feeds, items_of, read
@@ -40,13 +40,14 @@ def test_the_working_directory_may_change(crawl: Crawl) -> None:
         "items.sums": {"format": "sums"},
     }
     crawl.settings["FEED_EXPORTERS"] = {"sums": "spiders.feeds.Sums"}
-    crawl.killed(Wanders, stop=THIRD)
-    log = crawl.run(Wanders).log
+    crawl.settings["ITEM_PIPELINES"] = {global_object_name(Wandering): 1}
+    crawl.killed(Articles, stop=THIRD)
+    log = crawl.run(Articles).log
     assert "ERROR" not in log
     for name in ("items.sums", *ALL):
         assert read(crawl.folder / name) == ITEMS
     assert read(*crawl.folder.glob("batch-*")) == ITEMS
-    assert not crawl.run(Wanders).requested
+    assert not crawl.run(Articles).requested
 
 
 def of_csv(**options: Any) -> dict[str, Any]:

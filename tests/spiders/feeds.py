@@ -82,11 +82,6 @@ class Wandering:
         return item
 
 
-class Wanders(Articles):
-    name = "wanders"
-    custom_settings = {"ITEM_PIPELINES": {Wandering: 1}}
-
-
 class ByCategory(Articles):
     """The name of its feed depends on a parameter."""
 
