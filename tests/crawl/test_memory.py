@@ -217,15 +217,6 @@ def test_every_change_is_kept(
     assert again.checkpoint(), "and is kept on"
 
 
-def test_a_change_that_is_taken_back_is_removed() -> None:
-    spider: Any = Plain()
-    kept = Kept(spider).open()
-    spider.pages.append(1)
-    assert kept.checkpoint()
-    spider.pages.clear()
-    assert changes_of(kept.prepare()) == {ATTRIBUTES: None}
-
-
 def test_values_that_components_set_when_the_spider_opens_are_not_of_a_callback() -> (
     None
 ):
