@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 from support.crawl import crawl, pages, site
-from support.engines import engine, folder, logged_redis, redis_server, url
+from support.engines import engine, folder, redis_server, url
 from support.forks import forks
 from support.jobs import verb
 from support.repetition import LEAVE_OUT_SLOW, slow_tests_run
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 __all__ = [
-    "crawl", "engine", "folder", "logged_redis", "pages", "redis_server", "site",
-    "url", "verb",
+    "crawl", "engine", "folder", "pages", "redis_server", "site", "url", "verb",
 ]  # fmt: skip
 
 # Last, so that an installed bloomdupe is tested rather than the checkout's;

@@ -232,9 +232,9 @@ def test_cold_slots_keep_their_turns(
 # On Redis
 
 
-def test_a_worker_that_joins_gets_a_part_of_the_work(logged_redis: RedisServer) -> None:
+def test_a_worker_that_joins_gets_a_part_of_the_work(redis_server: RedisServer) -> None:
     """Only the last two partitions have any."""
-    world = World(logged_redis, 0)
+    world = World(redis_server, 0)
     one = Worker(world).frontier
     assert one.join()
     for slot in "cf":

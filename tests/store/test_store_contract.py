@@ -98,7 +98,7 @@ Backend = OnLmdb | OnRedis
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     if request.param == "lmdb":
         return OnLmdb(tmp_path)
-    return OnRedis(tmp_path, request.getfixturevalue("logged_redis"))
+    return OnRedis(tmp_path, request.getfixturevalue("redis_server"))
 
 
 @pytest.fixture

@@ -211,16 +211,6 @@ def url(redis_server: RedisServer, tmp_path: Path) -> str:
     return redis_server.url(tmp_path.name)
 
 
-@pytest.fixture(scope="session")
-def logged_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """Yield a real server that may be killed, for all tests of this process."""
-    pytest.importorskip("redis")
-    from support.redis_server import LOGGED, RedisServer
-
-    with RedisServer(tmp_path_factory.mktemp("redis"), *LOGGED) as started:
-        yield started
-
-
 def on_both_engines(test: Any) -> Any:
     """Let a test that uses ``crawl`` run on each engine; on Redis only in CI."""
     params = ["disk", pytest.param("redis", marks=pytest.mark.slow)]
