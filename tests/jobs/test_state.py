@@ -6,14 +6,13 @@ import json
 import os
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from spiders.follow import Follow, Hang
 from support.crawl import Crawl
 from support.jobs import Verb
-from support.report_page import Page
+from support.report_page import report_of
 from support.site import Site
 
 from bloomdupe.crawl.progress.pace import clock, when
@@ -25,7 +24,7 @@ HOUR = 3_600.0
 
 
 @pytest.fixture
-def shown(crawl: Crawl, tmp_path: Path, verb: Verb) -> Callable[[], dict[str, str]]:
+def shown(crawl: Crawl, verb: Verb) -> Callable[[], dict[str, str]]:
     """Return a function that looks at the state of the job now, on each screen."""
 
     def call(name: str, *words: str) -> str:
@@ -35,8 +34,7 @@ def shown(crawl: Crawl, tmp_path: Path, verb: Verb) -> Callable[[], dict[str, st
 
     def look() -> dict[str, str]:
         (state,) = re.findall(r"^job +(.*)$", call("info"), re.MULTILINE)
-        call("report", "-o", str(tmp_path / "page"))
-        texts = Page((tmp_path / "page").read_text("utf-8")).texts
+        texts = report_of(verb, crawl.folder / "job").texts
         title, *texts = filter(None, texts)  # it is above the state, too
         return {
             "info": state,

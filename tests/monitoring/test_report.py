@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.jobs import Verb
 from support.monitored_jobs import add_points, changed, monitored_job, point
-from support.report_page import Page
+from support.report_page import Page, report_of
 
 from bloomdupe.cli.main import main
 from bloomdupe.jobs.job_on_disk import JobOnDisk
@@ -20,17 +19,6 @@ from bloomdupe.monitoring.report import failures
 from bloomdupe.store import files
 
 CHARTS = {"Rate", "Pending", "Hosts", "Failed", "Links", "Memory and disk"}
-
-
-@pytest.fixture
-def report(verb: Verb, tmp_path: Path) -> Callable[[Path], Page]:
-
-    def write(job: Path) -> Page:
-        answer = verb("report", job, "-o", tmp_path / "report.html")
-        assert answer.code == 0, answer.err
-        return Page((tmp_path / "report.html").read_text("utf-8"))
-
-    return write
 
 
 @pytest.fixture
@@ -54,8 +42,8 @@ def test_a_link_or_a_pipe_is_not_replaced(
 
 
 @pytest.fixture
-def page(job: Path, report: Callable[[Path], Page]) -> Page:
-    return report(job)
+def page(verb: Verb, job: Path) -> Page:
+    return report_of(verb, job)
 
 
 def test_the_numbers_are_those_of_info(verb: Verb, job: Path, page: Page) -> None:
@@ -101,25 +89,23 @@ def test_the_price_of_a_second_callback_is_named(job: Path) -> None:
     assert "come twice" in "".join(failures(view))
 
 
-def test_kills_differ_from_ended_and_running_runs(
-    job: Path, report: Callable[[Path], Page]
-) -> None:
+def test_kills_differ_from_ended_and_running_runs(verb: Verb, job: Path) -> None:
     add_points(job, [point(61, 2), point(62, 2, how="shutdown"), point(63, 3)])
     ways = ("killed", "shutdown", "running")
     owner = files.lock_owner(job / "bloomdupe")
     files.write_heartbeat(owner, time.time() + 3_600)  # never too long ago
-    texts = report(job).texts
+    texts = report_of(verb, job).texts
     assert [text for text in texts if text in ways] == list(ways)
     assert any(text.startswith(f"Running (process {os.getpid()}). ") for text in texts)
     owner.close()
-    ended = [text for text in report(job).texts if text in ways]
+    ended = [text for text in report_of(verb, job).texts if text in ways]
     assert ended == ["killed", "shutdown", "killed"]
 
 
 def test_a_job_without_history_has_a_report_without_lines(
-    tmp_path: Path, report: Callable[[Path], Page]
+    verb: Verb, tmp_path: Path
 ) -> None:
-    page = report(monitored_job(tmp_path, history=False))
+    page = report_of(verb, monitored_job(tmp_path, history=False))
     assert not page.charts.keys() & CHARTS
     assert any("There are no charts" in text for text in page.texts)
 
