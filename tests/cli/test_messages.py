@@ -106,11 +106,12 @@ def test_bad_usage_is_an_error_in_one_line(
     assert answer.err.count("\n") == 1
 
 
-def test_a_store_that_is_no_crawls_is_refused(verb: Verb, tmp_path: Path) -> None:
+def test_a_place_that_is_no_crawls_is_refused(verb: Verb, tmp_path: Path) -> None:
     BloomFilter.open(tmp_path / "job/bloomdupe", 100).close()
     for words, said in (
         (["check", "job", URL], "not that of a crawl"),
         (["top", "job"], "no crawl has used this store"),
+        (["info", "x" * 300], "File name too long"),
     ):
         answer = verb(*words)
         assert (answer.code, answer.out) == (1, "")
