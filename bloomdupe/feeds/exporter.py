@@ -206,7 +206,7 @@ class FeedExporter(FeedExporterAccess):
         for feed in feeds:
             if isinstance(feed, WaitingFeed):
                 try:
-                    data = data or _kept(item)
+                    data = data or _kept(item, elsewhere=self._left is None)
                 except ValueError as error:
                     failed.append((feed, error))
                     continue
@@ -361,12 +361,17 @@ MOST_ITEMS = 1_000
 """Items of a line: a script of Redis takes no more than some thousand arguments."""
 
 
-def _kept(item: object) -> bytes:
-    """Return an item as the journal has it."""
+def _kept(item: object, *, elsewhere: bool) -> bytes:
+    """Return an item as the journal has it.
+
+    If it is read ``elsewhere``, no other program has the class of an item of a script.
+    """
     from itemadapter import ItemAdapter  # which a crawl without feeds does not need
 
     if not ItemAdapter.is_item(item):
         raise UnserializableError(f"{type(item)} is no class of an item")
+    if elsewhere and type(item).__module__ == "__main__":
+        item = ItemAdapter(item).asdict()
     return pack_item(item)
 
 
