@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from support.crawl import BLOOMDUPE
 from support.forks import Child
 from support.owners_model import joined
-from support.placing import Placing
+from support.placing import install_files
 from support.shop import READERS
-from support.stops import Stop, stop_at, use
+from support.stops import POINTS, Stop, stop_at
 
 from bloomdupe import BloomFilter
 from bloomdupe.feeds import journal
@@ -192,7 +192,8 @@ class Watch:
             return self._ask(client, *words)
 
         Client.ask = ask  # type: ignore[method-assign,assignment]
-        Placing(use(Stop(**stop))).install_files()
+        POINTS.use(Stop(**stop))
+        install_files()
 
     def _changed(self, place: Path, what: Path) -> None:
         if place.suffix != ".lock":

@@ -66,13 +66,18 @@ NOWHERE = Stop()
 class Points:
     """Counts the points of this process, and acts when the chosen one is reached."""
 
-    def __init__(self, stop: Stop, events: str | None) -> None:
-        self.stop = stop
-        self._passed = 0
-        self._first = 0 if stop.since is None else None
-        self._matching = 0
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._events = os.open(events, flags, 0o600) if events else None
+    stop = NOWHERE
+    _passed = _matching = 0
+    _first: int | None = 0
+    _events: int | None = None
+
+    def use(self, stop: Stop | None = None) -> None:
+        """Have this stop, or that of the environment, before the first point."""
+        self.stop = stop or Stop(**json.loads(os.environ["STOP"]))
+        self._first = 0 if self.stop.since is None else None
+        if events := os.environ.get("EVENTS"):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            self._events = os.open(events, flags, 0o600)
 
     def tell(self, *words: object) -> None:
         """Write an event down; the kernel keeps it even if this process is killed."""
@@ -133,20 +138,13 @@ def act(action: str) -> None:
         raise OSError(number, os.strerror(number))
 
 
-_points = Points(NOWHERE, None)
-
-
-def use(stop: Stop | None = None) -> Points:
-    """Return the points of this process; the environment has their stop, too."""
-    global _points  # noqa: PLW0603 - a process has one set of points
-    stop = stop or Stop(**json.loads(os.environ["STOP"]))
-    _points = Points(stop, os.environ.get("EVENTS"))
-    return _points
+POINTS = Points()
+"""Of this process."""
 
 
 def tell(*words: object) -> None:
     """Write an event of this process down."""
-    _points.tell(*words)
+    POINTS.tell(*words)
 
 
 # For spiders, and for third-party components
@@ -154,24 +152,24 @@ def tell(*words: object) -> None:
 
 def call(name: str) -> None:
     """Pass a call of a component that is not bloomdupe's: only a kill ends it."""
-    _points.reach(f"call {name}", raises=False)
+    POINTS.reach(f"call {name}", raises=False)
 
 
 def stop_at(name: str) -> None:
     """Pass a point that the spider has named, and stop here if it is the one."""
-    _points.reach(f"here {name}")
+    POINTS.reach(f"here {name}")
 
 
 def wanted(name: str) -> bool:
     """Whether this run is to be stopped at a point that the spider has named."""
-    return _points.stop.point == f"here {name}"
+    return POINTS.stop.point == f"here {name}"
 
 
 def limit_files(name: str, size: int) -> None:
     """Let the next file that grows beyond a size end the process."""
     import resource
 
-    _points.tell("stopped", 0, f"here {name}")
+    POINTS.tell("stopped", 0, f"here {name}")
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
