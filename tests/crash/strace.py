@@ -7,17 +7,24 @@ crawl that opens its store, and no time goes into importing Scrapy.
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import socket
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from worker import Worker
+from job import REFUSED, crawler
+from support.forks import forked
+from worker import crawl
 from world import World
+
+from bloomdupe.errors import BloomDupeError
 
 WRITES = (
     "pwrite64", "pwritev", "writev", "ftruncate", "fallocate", "rename", "renameat2",
@@ -60,44 +67,57 @@ def run(
     trace: tuple[str, ...] = WRITES,
     strace_options: tuple[str, ...] = (),
     before: Callable[[], None] | None = None,
-    **worker_options: Any,
+    **options: Any,
 ) -> Run:
-    """Run a worker under strace, all calls named in ``trace`` logged.
+    """Crawl in a fork under strace, all calls named in ``trace`` logged.
 
-    ``before`` is called in the worker first.
+    ``before`` is called there first. It reports on its standard output; an error of
+    ours ends it with the exit status ``REFUSED`` and one line.
     """
+    crawler()
     here, there = socket.socketpair()
+    reading, writing = os.pipe()
     errors = log.with_suffix(".errors")
 
-    def wait() -> None:
+    def work() -> None:
         here.close()
+        os.close(reading)
+        os.dup2(writing, 1)
+        os.close(writing)
+        os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
         ctypes.CDLL(None).prctl(*ANYBODY, 0, 0, 0)
         if before is not None:
             before()
         there.send(b".")
         there.recv(1)
+        try:
+            crawl(path, world, partial(os.write, 1), batch, **options)
+        except BloomDupeError as error:
+            os.write(2, f"{type(error).__name__}: {error}\n".encode())
+            sys.exit(REFUSED)
 
-    worker = Worker(path, world, batch, before=wait, errors=errors, **worker_options)
+    worker = forked(work)
+    os.close(writing)
     there.close()
     here.recv(1)  # now strace may come
     tracer = subprocess.Popen(
         ["strace", "-f", "-o", str(log), "-e", f"trace={','.join(trace)}",
-         "-e", "signal=none", *strace_options, "-p", str(worker.process.pid)],
+         "-e", "signal=none", *strace_options, "-p", str(worker.pid)],
         stderr=subprocess.PIPE,
     )  # fmt: skip
     assert tracer.stderr is not None
-    with tracer.stderr, worker.report as pipe:
+    with tracer.stderr, os.fdopen(reading, "rb") as pipe:
         said = tracer.stderr.readline()
         if b"attached" not in said:
-            worker.process.kill()
+            worker.kill()
         here.close()
         report = pipe.read()
-        worker.process.join()
+        worker.join()
         tracer.stderr.read()
     tracer.wait()
     assert b"attached" in said, said
     calls = parse(log.read_text("ascii", "replace"))
-    return Run(report, errors.read_text(), worker.process.exitcode, calls)
+    return Run(report, errors.read_text(), worker.exitcode, calls)
 
 
 def parse(log: str) -> list[Call]:

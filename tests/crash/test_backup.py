@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 from child import in_child
+from support.forks import forked
 from trial import OK, Outcome, lost
-from worker import Worker, recovered
+from worker import crawl, recovered
 from world import Report, World
 
 from bloomdupe import BloomFilter
@@ -22,6 +26,8 @@ pytestmark = pytest.mark.slow
 # A backup is of the store alone; an output file that has grown since is refused.
 WORLD = World(1, 5_000, feeds=False)
 COMMITS = 40
+PIPE = 4096
+"""Bytes."""
 
 Meanwhile: TypeAlias = Callable[[], None]
 """Lets the worker commit, as far as its report is read, and some commits further."""
@@ -56,13 +62,18 @@ def outcomes(
     folder: Path, count: int, copy: Callable[[Path, Path, Meanwhile], None]
 ) -> list[Outcome]:
     path, report = folder / "job" / "store", Report()
-    worker = Worker(path, WORLD, 5)
+    reading, writing = os.pipe()
+    # So it cannot come to its end without a reader.
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE)
+    worker = forked(lambda: crawl(path, WORLD, partial(os.write, writing), 5))
+    os.close(writing)
+    lines = os.fdopen(reading, "rb")
 
     def commits() -> None:
         """Read the report of the worker on, until there were some commits more."""
         left = COMMITS
         while left:
-            line = worker.report.readline()
+            line = lines.readline()
             report.read(line)
             left -= line.startswith(b"a ")
 
@@ -72,8 +83,10 @@ def outcomes(
         done = {*report.acknowledged}
         copy(path, folder / f"backup-{number}", commits)
         made.append((folder / f"backup-{number}", done))
-    worker.process.kill()
-    worker.finish(report)
+    worker.kill()
+    with lines:
+        report.read(lines.read())
+    worker.join()
     reports = [(place, Report({*report.started}, done)) for place, done in made]
     return [in_child(lambda: gone_on(*each)) for each in reports]
 

@@ -1,22 +1,15 @@
-"""The process under test: a crawl of a :class:`world.World`, see ``job.py``.
-
-It is forked, and reports on its standard output; an error of ours ends it with exit
-status 3 and one line.
-"""
+"""Crawls of a :class:`world.World`, see ``job.py``, and what becomes of them."""
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import lmdb
-from job import REFUSED, Job, crawler
-from support.forks import forked
+from job import REFUSED, Job
 from trial import OK, Outcome, crashed, silently_wrong
 from world import Report, World, judge
 
@@ -27,9 +20,6 @@ from bloomdupe.frontier import partition, slot_queue
 
 BATCH = 100
 """Requests between two checkpoints, where it does not matter."""
-PIPE = 4096
-"""Bytes that a worker reports before it waits for its reader: it cannot come to its
-end without a reader."""
 
 
 def small_limits() -> None:
@@ -64,53 +54,6 @@ def crawl(
     small_limits()
     with Job(path, world) as job:
         job.crawl(report, batch, **options)
-
-
-class Worker:
-    """A process that does a crawl to its end, and reports on a pipe.
-
-    ``before`` is called there first. The log of its ``errors`` goes to that file.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        world: World,
-        batch: int = BATCH,
-        *,
-        before: Callable[[], object] | None = None,
-        errors: Path | None = None,
-        **options: Any,
-    ) -> None:
-        crawler()
-        reading, writing = os.pipe()
-        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE)
-
-        def work() -> None:
-            os.close(reading)
-            os.dup2(writing, 1)
-            os.close(writing)
-            if errors is not None:
-                os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-            if before is not None:
-                before()
-            try:
-                crawl(path, world, functools.partial(os.write, 1), batch, **options)
-            except BloomDupeError as error:
-                if errors is not None:
-                    os.write(2, f"{type(error).__name__}: {error}\n".encode())
-                sys.exit(REFUSED)
-
-        self.process = forked(work)
-        os.close(writing)
-        self.report = os.fdopen(reading, "rb")
-
-    def finish(self, report: Report) -> int | None:
-        """Read its report, and wait for its end; return its exit status."""
-        with self.report:
-            report.read(self.report.read())
-        self.process.join()
-        return self.process.exitcode
 
 
 def stopped_clearly(status: int | None, errors: str) -> Outcome:
