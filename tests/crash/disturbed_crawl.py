@@ -262,7 +262,7 @@ class DisturbedCrawl:
     def _end_leases(self, workers: Iterable[Worker]) -> int:
         """Let the leases of workers run out; return how many partitions they own."""
         owners = [worker.owner for worker in workers if worker.owner]
-        return sum(self._place.server.end_leases(JOB, owner) for owner in owners)
+        return self._place.server.end_leases(JOB, *owners) if owners else 0
 
     def _rob(self, victims: set[Worker]) -> None:
         """Let other workers, if there are any, own the partitions of the victims."""

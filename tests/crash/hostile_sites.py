@@ -168,25 +168,25 @@ def crafted_keys(folder: Path, secret: bytes | None = None) -> Outcome:
     return lost(f"{len(crafted)} keys hide {hidden}") if hidden else OK
 
 
-def _begin(folder: Path, crawl: Crawl) -> tuple[Path, bytes]:
-    """Begin a crawl; return a mark that must never be there, and a pickle."""
-    crawl.run(Follow, CLOSESPIDER_PAGECOUNT=1, CONCURRENT_REQUESTS=1)
-    mark = folder / "mark"
-    return mark, b"P" + pickle.dumps(Harm(mark))
+@contextmanager
+def _begun(folder: Path) -> Iterator[tuple[Crawl, Frontier, bytes]]:
+    """Yield a crawl that has begun, its frontier, and a pickle to be planted there."""
+    with _opened(folder, {"/": AFTER, "/after": ""}) as crawl:
+        crawl.run(Follow, CLOSESPIDER_PAGECOUNT=1, CONCURRENT_REQUESTS=1)
+        with BloomFilter.open(crawl.store) as seen:
+            yield crawl, Frontier(seen), b"P" + pickle.dumps(Harm(folder / "mark"))
 
 
 def planted_request(folder: Path, *, loaded: bool = False) -> Outcome:
     """A pickle in the place of a request."""
-    with _opened(folder, {"/": AFTER * 2, "/after": ""}) as crawl:
-        mark, evil = _begin(folder, crawl)
-        with BloomFilter.open(crawl.store) as seen:
-            frontier = Frontier(seen)
-            frontier.push("127.0.0.1", 0, evil)
-            frontier.checkpoint()
+    with _begun(folder) as (crawl, frontier, evil):
+        frontier.push("127.0.0.1", 0, evil)
+        frontier.checkpoint()
+        frontier.seen.close()
         if loaded:
             pickle.loads(evil[1:])  # noqa: S301 - to see its harm
         run = crawl.run(Follow, status=1)
-    if mark.exists():
+    if (folder / "mark").exists():
         return crashed("the planted code has run")
     if (
         "bloomdupe has not stored these bytes" not in run.log
@@ -199,15 +199,12 @@ def planted_request(folder: Path, *, loaded: bool = False) -> Outcome:
 
 def planted_state(folder: Path) -> Outcome:
     """A pickle in the place of the spider's state."""
-    with _opened(folder, {"/": AFTER, "/after": ""}) as crawl:
-        mark, evil = _begin(folder, crawl)
-        with BloomFilter.open(crawl.store) as seen:
-            store = seen.share_store()
-            if store is None:
-                return crashed("there is no crawl in the store")
-            store.commit(Part(changes={BLOBS: {b"state": evil}}))
+    with _begun(folder) as (crawl, frontier, evil):
+        assert frontier.store is not None
+        frontier.store.commit(Part(changes={BLOBS: {b"state": evil}}))
+        frontier.seen.close()
         run = crawl.refused(Follow)
-    if mark.exists():
+    if (folder / "mark").exists():
         return crashed("the planted code has run")
     if "the stored spider.state cannot be read" not in run.log:
         return silently_wrong(f"nobody speaks of it: {run.log}")

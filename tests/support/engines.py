@@ -117,13 +117,13 @@ class Redis(Memory):
         }
 
     def pass_on(self, log: str, *, last: bool) -> None:
-        workers = [""] if last else re.findall(r"This is (?:now )?worker (\S+)", log)
-        for worker in workers:
-            self.end_leases(worker)
+        workers = re.findall(r"This is (?:now )?worker (\S+)", log)
+        if last or workers:
+            self.end_leases(*(() if last else workers))
 
-    def end_leases(self, worker: str = "") -> None:
-        """Let all leases of the job, or of a worker, run out now."""
-        self.server.end_leases(self.named, worker)
+    def end_leases(self, *workers: str) -> None:
+        """Let all leases of the job, or of some workers, run out now."""
+        self.server.end_leases(self.named, *workers)
 
     @property
     def _crawl(self) -> CrawlOnRedis:

@@ -142,8 +142,8 @@ class RedisServer:
             master.kill()
             client.replicaof("no", "one")
 
-    def end_leases(self, job: str, worker: str = "") -> int:
-        """Let all leases of a job, or of one worker, end at once.
+    def end_leases(self, job: str, *workers: str) -> int:
+        """Let all leases of a job, or of some workers, end at once.
 
         No test waits for their time. A worker that is alive loses its partitions, too.
         Return how many partitions had such a lease.
@@ -154,11 +154,11 @@ class RedisServer:
             ended = [
                 number
                 for number, token in found.items()
-                if worker in ("", token.decode())
+                if not workers or token.decode() in workers
             ]
             if ended:
                 client.hdel(owners, *ended)
-            client.hdel(steps, worker) if worker else client.delete(steps)
+            client.hdel(steps, *workers) if workers else client.delete(steps)
         return len(ended)
 
     def client(self, **options: Any) -> redis.Redis:
