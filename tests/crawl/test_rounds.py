@@ -13,7 +13,7 @@ from support.engines import on_both_engines
 from support.site import Answer, links
 
 AGAIN: dict[str, Any] = {"BLOOMDUPE_START_REQUESTS": "again"}
-STARTS = ["/a", "/b"]
+START_PAGES = ["/a", "/b"]
 ONE: dict[str, Any] = {"CONCURRENT_REQUESTS": 1}
 
 PAGES = {"/a": links("/b", "/c"), "/b": links("/a"), "/c": links("/a"), "/d": ""}
@@ -34,9 +34,9 @@ def test_a_new_round_fetches_start_pages_and_new_links(
     assert round_of(crawl) == 1
     pages["/a"] = links("/b", "/c", "/d")
     run = crawl.run(Rounds, **AGAIN)
-    assert sorted(run.requested) == [*STARTS, "/d"]
+    assert sorted(run.requested) == [*START_PAGES, "/d"]
     assert run.stats["bloomdupe/round"] == 2
-    assert sorted(crawl.run(Rounds, **AGAIN).requested) == STARTS
+    assert sorted(crawl.run(Rounds, **AGAIN).requested) == START_PAGES
     assert crawl.run(Rounds).requested == []
     assert round_of(crawl) == 3
     items = Counter(item["page"] for item in crawl.items())
@@ -61,8 +61,8 @@ def test_a_round_that_was_killed_goes_on(crawl: Crawl) -> None:
     killed = crawl.killed(Rounds, at_request=2)
     run = crawl.run(Rounds)
     assert run.stats["bloomdupe/round"] == 2
-    assert {*killed.requested, *run.requested} == {*STARTS}
-    assert len(run.requested) <= len(STARTS)
+    assert {*killed.requested, *run.requested} == {*START_PAGES}
+    assert len(run.requested) <= len(START_PAGES)
     items = Counter(item["page"] for item in crawl.items())
     assert items == {"start": 2, "a": 2, "b": 2, "c": 1}
 
@@ -85,6 +85,6 @@ def test_workers_that_begin_together_are_in_one_round(crawl: Crawl) -> None:
         for worker in (*crew, late):
             assert worker.until_finished().stats["bloomdupe/round"] == number
         assert crawl.engine.finished
-        assert sorted(crawl.site.take()) == STARTS
+        assert sorted(crawl.site.take()) == START_PAGES
     items = Counter(item["page"] for item in crawl.items())
     assert items == {"start": 3, "a": 3, "b": 3, "c": 1}
