@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from support.ports import kept_port
-from support.redis_server import FOLLOWED, LOGGED, RedisServer
+from support.redis_server import LOGGED, Replaced
 from typing_extensions import Self
 
 JOB = "crawl"
@@ -20,19 +19,12 @@ REFUSALS = {
 """Settings with which Redis refuses to write for a while, and their usual values."""
 
 
-class OneRedis:
-    """A server, or the replica that has taken its place, behind one socket."""
+class OneRedis(Replaced):
+    """It, behind one socket."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._count = 0
+        super().__init__(folder, *LOGGED)
         self._socket = folder / "socket"
-        self.server = self._new()
-
-    def _new(self) -> RedisServer:
-        self._count += 1
-        folder = self._folder / f"redis{self._count}"
-        return RedisServer(folder, *LOGGED, *FOLLOWED, port=kept_port())
 
     def __enter__(self) -> Self:
         self.server.start()
@@ -67,7 +59,7 @@ class OneRedis:
         """Let something happen to it, which takes so many seconds or more."""
         server = self.server
         if what == "promote":
-            self._promote(seconds)
+            self.promote(seconds)
         elif what == "back":
             server.go_back(seconds, rng)
         elif what == "stall":
@@ -86,11 +78,7 @@ class OneRedis:
             time.sleep(seconds)  # noqa: TID251 - a fault strikes at any time
             server.start()
 
-    def _promote(self, seconds: float) -> None:
-        """Let a replica follow for some time, and replace a dead master."""
-        replica = self._new()
-        replica.start()
-        replica.take_over(self.server, seconds)
-        self.server = replica
+    def promote(self, seconds: float = 0) -> None:
+        super().promote(seconds)
         self._socket.unlink()
-        self._socket.symlink_to(replica.socket)
+        self._socket.symlink_to(self.server.socket)

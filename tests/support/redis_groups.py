@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from support.ports import kept_port
-from support.redis_server import FOLLOWED, RedisServer
+from support.redis_server import RedisServer, Replaced
 from support.shared_data import needs_program
 
 if TYPE_CHECKING:
@@ -47,47 +47,40 @@ def redis_cluster(folder: Path, *options: str) -> Iterator[str]:
         yield f"redis://{places[0]}"
 
 
-class RedisSentinel:
+class RedisSentinel(Replaced):
     """A master, and the sentinel that names it; ``with`` starts and ends them.
 
     The sentinel takes no silent server for a dead one, on a busy machine neither.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._master = self._new("first")
+        super().__init__(folder)
         config = folder / "sentinel.conf"
         config.write_text("")  # it writes what it knows there
         self._sentinel = RedisServer(
             folder / "sentinel", str(config), "--sentinel", port=kept_port()
         )
 
-    def _new(self, name: str) -> RedisServer:
-        return RedisServer(self._folder / name, *FOLLOWED, port=kept_port())
-
     def __enter__(self) -> Self:
         self._sentinel.start()
-        self._master.start()
+        self.server.start()
         self._name_master()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._master.kill()
+        self.server.kill()
         self._sentinel.kill()
 
     def _name_master(self) -> None:
         with self._sentinel.client() as client:
-            client.sentinel_monitor(SERVICE, "127.0.0.1", self._master.port, 1)
+            client.sentinel_monitor(SERVICE, "127.0.0.1", self.server.port, 1)
             client.sentinel_set(SERVICE, "down-after-milliseconds", DOWN_AFTER)
 
     def kill_master(self) -> None:
         """Let a replica take its place, and the sentinel name that one."""
-        replica = self._new("second")
-        replica.start()
-        replica.take_over(self._master)
+        self.promote()
         with self._sentinel.client() as client:
             client.sentinel_remove(SERVICE)
-        self._master = replica
         self._name_master()
 
     def url(self, name: str) -> str:

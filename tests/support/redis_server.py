@@ -14,6 +14,7 @@ from bitarray import bitarray
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from support.ports import kept_port
 from support.shared_data import needs_program
 from support.waiting import until
 
@@ -27,8 +28,6 @@ LOGGED = ("--appendonly", "yes", "--appendfsync", "always")
 By default Redis answers before it writes its log, while an older write is synced: a
 busy disk would decide what is lost.
 """
-FOLLOWED = ("--repl-diskless-sync-delay", "0")
-"""Of a master that replicas are to follow at once."""
 PAUSE = 60_000
 """Milliseconds; the server is killed before."""
 
@@ -126,22 +125,6 @@ class RedisServer:
             self.cut_back(name, last - rng.randint(0, most))
         self.start()
 
-    def take_over(self, master: RedisServer, seconds: float = 0) -> None:
-        """Follow a master for so long or more, and replace it: it is killed.
-
-        It has all writes that the master has answered: the last answers were held back
-        until it had them. (A replica that lacks some goes back: another fault.)
-        """
-        with self.client() as client, master.client() as before:
-            client.replicaof("127.0.0.1", master.port)
-            until(lambda: _replication(client)["master_link_status"] == "up")
-            time.sleep(seconds)  # noqa: TID251 - a fault strikes at any time
-            before.execute_command("CLIENT", "PAUSE", PAUSE, "WRITE")
-            end = _replication(before)["master_repl_offset"]
-            until(lambda: _replication(client)["slave_repl_offset"] >= end)
-            master.kill()
-            client.replicaof("no", "one")
-
     def end_leases(self, job: str, *workers: str) -> int:
         """Let all leases of a job, or of some workers, end at once.
 
@@ -169,6 +152,41 @@ class RedisServer:
     def url(self, name: str) -> str:
         """Return the URL of a filter."""
         return f"unix://{self.socket}#{name}"
+
+
+class Replaced:
+    """A server, or the replica that has taken its place."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self._folder = folder
+        self._options = options
+        self._count = 0
+        self.server = self._new()
+
+    def _new(self) -> RedisServer:
+        self._count += 1
+        folder = self._folder / f"redis{self._count}"
+        at_once = ("--repl-diskless-sync-delay", "0")
+        return RedisServer(folder, *self._options, *at_once, port=kept_port())
+
+    def promote(self, seconds: float = 0) -> None:
+        """Let a replica follow for so long or more, and replace a master: it is killed.
+
+        It has all writes that the master has answered: the last answers were held back
+        until it had them. (A replica that lacks some goes back: another fault.)
+        """
+        replica = self._new()
+        replica.start()
+        with replica.client() as client, self.server.client() as master:
+            client.replicaof("127.0.0.1", self.server.port)
+            until(lambda: _replication(client)["master_link_status"] == "up")
+            time.sleep(seconds)  # noqa: TID251 - a fault strikes at any time
+            master.execute_command("CLIENT", "PAUSE", PAUSE, "WRITE")
+            end = _replication(master)["master_repl_offset"]
+            until(lambda: _replication(client)["slave_repl_offset"] >= end)
+            self.server.kill()
+            client.replicaof("no", "one")
+        self.server = replica
 
 
 def _replication(client: Any) -> dict[str, Any]:
