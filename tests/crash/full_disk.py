@@ -60,6 +60,7 @@ class FullDisk(Fault):
         rng = random.Random(seed)
         sizes = [*range(4, MOST_OF_A_NEW_STORE, 4), rng.randint(100, MOST)]
         return [
+            # First: a fork of a process that has crawled needs half of the time.
             *_opened_without_room(folder),
             *(_on_small_disk(folder / f"{size} kB", size, rng) for size in sizes),
             _real_crawl(folder, seed),
