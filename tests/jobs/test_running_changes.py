@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from scrapy import Request
-from spiders.follow import Follow, Unstorable
+from spiders.follow import Follow, Mixed, Unstorable
 from support.crawl import Crawl, Process
 from support.engines import on_both_engines
 from support.site import PAGES, Pages, Site, links
@@ -127,11 +127,12 @@ def test_a_crawl_of_blocked_requests_ends_and_goes_on_meanwhile(
     assert run.stats["finish_reason"] == "finished"
 
 
+@pytest.mark.parametrize("spider", [Unstorable, Mixed])
 def test_a_request_in_memory_that_a_rule_keeps_out_ends_its_page(
-    crawl: Crawl, site: Site
+    crawl: Crawl, site: Site, spider: type[Follow]
 ) -> None:
-    """It cannot be stored, so its page is not done before it is."""
-    process = in_order(crawl, Unstorable)
+    """It cannot be stored, so its page is not done before it is; its slot is free."""
+    process = in_order(crawl, spider, CONCURRENT_REQUESTS_PER_DOMAIN=1)
     crawl.bloomdupe("block", "job", "--pattern", "/[c-f]$")
     process.until_logged("keeps requests out by 1 rule")
     site.release()
@@ -140,7 +141,7 @@ def test_a_request_in_memory_that_a_rule_keeps_out_ends_its_page(
     assert run.stats["bloomdupe/dropped_blocked"] == 4
     assert run.stats["bloomdupe/unfinished"] == 0
     before = len(site.requested)
-    crawl.start(Unstorable).finish()
+    crawl.start(spider).finish()
     assert site.requested[before:] == []
 
 

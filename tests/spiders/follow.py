@@ -41,6 +41,17 @@ class Unstorable(Follow):
             yield request.replace(meta={"value": value})
 
 
+class Mixed(Unstorable):
+    """One of these requests can be stored, and has ``dont_filter``."""
+
+    name = "mixed"
+
+    def parse(self, response: Response) -> Any:
+        for request in super().parse(response):
+            is_c = request.url.endswith("/c")
+            yield request.replace(meta={}, dont_filter=True) if is_c else request
+
+
 class Rounds(PutsOut):
     """Follows links; has an item for each page, and one for ``start()``."""
 

@@ -393,7 +393,9 @@ class CrawlEngine:
             return False
         registry = self.session.registry
         if entry.payload is None or entry.volatile:  # it belongs to a page
-            registry.end(registry.add(request, entry))
+            in_flight = registry.add(request, entry)
+            in_flight.release()
+            registry.end(in_flight)
             return True
         self.frontier.ack(entry)
         self.failures.kept_out(entry.queue.name, entry.payload)
