@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 RECORD = "frontier"
 
-MAX_FRESH = 3 << 20
-"""Bytes of unwritten requests after which a checkpoint is due at once: some 2,400
-requests of usual size in a slot, or 1,000 in as many slots. A checkpoint stops the
+MAX_FRESH = 3 << 19
+"""Bytes of unwritten requests after which a checkpoint is due at once: some 1,200
+requests of usual size in a slot, or 500 in as many slots. A checkpoint stops the
 crawl, and takes some 20 ms then. See :attr:`Entry.size`."""
 
 SLOT_BYTES = 2_000

@@ -111,7 +111,7 @@ class StopPoints(Fault):
 
     number = "F3"
     name = "`kill -9`, Ctrl-C, SIGTERM, an error at every commit, write and sync"
-    cases = 8
+    cases = 6
 
     def run(self, folder: Path, seed: int) -> list[Outcome]:
         idiom, rng = IDIOMS[seed % len(IDIOMS)], random.Random(seed)

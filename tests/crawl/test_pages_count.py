@@ -30,7 +30,7 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.frontier.sent_request import SentRequest
 
-PROGRAMS = 2_000 if slow_tests_run() else 60
+PROGRAMS = 1_200 if slow_tests_run() else 60
 PARTS = 10 if slow_tests_run() else 1
 """Tests that share the programs, for as many processes."""
 CONTROLS, ENOUGH = 24, 3 if slow_tests_run() else 1
