@@ -116,8 +116,8 @@ class StoredFeeds:
         change = ""
         if waits(old) != waits(feed.record):
             change = (
-                "was begun with another exporter or storage, see FEED_EXPORTERS and"
-                " FEED_STORAGES"
+                "was begun with another exporter or storage, other postprocessing or"
+                " batches (FEED_EXPORTERS and FEED_STORAGES count, too)"
             )
         elif self._goes_on(old):
             change = changed_options(old["options"], feed.record["options"])

@@ -170,6 +170,8 @@ class Store(ABC):
         same parts can be committed later. Once it is durable, every part is told so,
         even if another part raises an exception then.
         """
+        if self.readonly:
+            raise StoreError(f"{self.shown} was opened read-only")
         commit = self.begin(*parts)
         commit.send()
         commit.done()

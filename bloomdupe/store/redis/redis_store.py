@@ -103,8 +103,6 @@ class RedisStore(Store, Snapshot):
 
     def begin(self, *parts: Part) -> Commit:
         """Begin a commit to this partition alone."""
-        if self._owner is None:
-            raise StoreError(f"{self.shown} was opened read-only")
         return self._owner.begin({self: parts})  # type: ignore[no-any-return]
 
     def close(self) -> None:
