@@ -215,7 +215,9 @@ class Delivered:
         try:
             found = read_json(self._place) or {}
             for one in found.values():
-                _ = [int(one[name]) for name in ("journal", "begin", "end", "batch")]
+                for name in ("journal", "begin", "end", "batch"):
+                    if not isinstance(one[name], int):
+                        raise TypeError(f"{name} is no integer")
         except (OSError, ValueError, TypeError, LookupError) as error:
             raise FeedError(
                 f"{self._place}, which says what is delivered, cannot be read: {error}."

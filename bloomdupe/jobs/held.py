@@ -213,7 +213,7 @@ class HeldJob:
         """
         dropped = 0
         for number, store in self.stores.items():
-            failures = dict(failures_in(store))
+            failures = {key: one for key, one in failures_in(store) if one.waiting}
             for some in pending_requests(store, selection.slot):
                 gone = [
                     one

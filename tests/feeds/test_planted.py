@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,8 +53,9 @@ def test_a_link_in_place_of_the_jobs_folder_is_not_followed(tmp_path: Path) -> N
 def test_what_is_delivered_is_said_by_numbers(tmp_path: Path) -> None:
     left = StoredFeeds({}, tmp_path / "job" / "bloomdupe", resumed=True)
     left.delivered.put("f", left.delivered.get("f", 0))
-    for planted in ({"f": 1}, {"f": {"end": 1}}, {"f": dict.fromkeys(NUMBERS, "x")}):
-        (left.directory / "delivered").write_text(json.dumps(planted))
+    others = [dict.fromkeys(NUMBERS, other) for other in ("x", "1", 1.5, math.inf)]
+    for planted in (1, {"end": 1}, *others):
+        (left.directory / "delivered").write_text(json.dumps({"f": planted}))
         with pytest.raises(FeedError, match="cannot be read"):
             left.delivered.go_back()
 
