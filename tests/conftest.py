@@ -13,7 +13,7 @@ from support.crawl import crawl, pages, site
 from support.engines import engine, folder, redis_server, url
 from support.forks import forks
 from support.jobs import verb
-from support.repetition import LEAVE_OUT_SLOW, slow_tests_run
+from support.repetition import LEAVE_OUT_SLOW, by_default, slow_tests_run
 from support.scratch import use_memory
 from support.shared_data import REPOSITORY
 from tldextract import TLDExtract
@@ -97,7 +97,10 @@ def pytest_collection_modifyitems(
 ) -> None:
     """Leave out the slow tests, unless all are to run."""
     if not slow_tests_run():
-        slow = {item for item in items if item.get_closest_marker("slow")}
+        marks = {item: item.get_closest_marker("slow") for item in items}
+        slow = {
+            item for item, mark in marks.items() if mark and mark != by_default.mark
+        }
         config.hook.pytest_deselected(items=list(slow))
         items[:] = [item for item in items if item not in slow]
 

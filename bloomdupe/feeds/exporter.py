@@ -16,8 +16,9 @@ from bloomdupe.errors import (
 )
 from bloomdupe.feeds.appended_feed import AppendedFeed
 from bloomdupe.feeds.delivery import deliver
-from bloomdupe.feeds.feed import WaitingFeed
+from bloomdupe.feeds.feed import WaitingFeed, waits
 from bloomdupe.feeds.feed_format import (
+    check_writable,
     described,
     local_path,
     parameters,
@@ -153,6 +154,10 @@ class FeedExporter(FeedExporterAccess):
         """
         slots = self.named(left.moment)
         feeds = [left.feed(name, slot, self.here) for name, slot in slots]
+        for feed in feeds:
+            place = local_path(feed.slot, self.here)
+            if place is not None:  # a feed that waits replaces the file
+                check_writable(place.resolve().parent if waits(feed.record) else place)
         left.check(feeds)
         return feeds
 

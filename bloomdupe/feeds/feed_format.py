@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from scrapy.extensions.feedexport import (
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import FeedError
+from bloomdupe.store.platform import existing
 from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
@@ -100,6 +102,16 @@ def local_path(slot: FeedSlot, here: Path) -> Path | None:
     if stat.S_ISDIR(mode):
         raise FeedError(f"FEEDS: {place} is a directory; name a file")
     return place if stat.S_ISREG(mode) else None
+
+
+def check_writable(place: Path) -> None:
+    """Refuse a file that cannot be written: it is written when the crawl has ended."""
+    there = existing(place)
+    if not os.access(there, os.W_OK):
+        raise FeedError(
+            f"FEEDS: {place} cannot be written: {there} is not writable; change its"
+            " permissions, or name another file"
+        )
 
 
 def replaces(slot: FeedSlot) -> bool:

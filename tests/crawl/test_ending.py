@@ -8,6 +8,7 @@ import pytest
 from spiders.ending import Breaks, GivesReason, Leaves, Start, WaitsForEver
 from support.crawl import Crawl
 from support.engines import on_both_engines
+from support.repetition import by_default
 from support.site import PAGES as SITE
 
 from bloomdupe.jobs.job_on_disk import JobOnDisk
@@ -29,7 +30,11 @@ def delivered(crawl: Crawl) -> list[str] | None:
 @pytest.mark.parametrize(
     ("spider", "why"),
     [
-        (Leaves, "meta['bloomdupe_delay'] = 'soon': expected seconds"),
+        pytest.param(
+            Leaves,
+            "meta['bloomdupe_delay'] = 'soon': expected seconds",
+            marks=by_default,
+        ),
         (Breaks, "its processing was aborted: ZeroDivisionError"),
         (Start, "meta['bloomdupe_delay'] = 'soon': expected seconds"),
     ],

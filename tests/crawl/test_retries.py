@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from spiders.retries import Asks, Many
 from support.crawl import Crawl
+from support.repetition import by_default
 from support.site import Answer, Site, Visit
 
 from bloomdupe.crawl.retries import GrowingWait
@@ -80,6 +81,7 @@ def test_a_wait_that_a_header_asks_for_is_logged_once(crawl: Crawl, site: Site) 
     assert run.log.count("as its Retry-After asks") == 3
 
 
+@by_default
 @BOTH
 def test_a_retry_out_of_a_callback_waits_and_its_child_does_not(
     crawl: Crawl, site: Site

@@ -16,6 +16,7 @@ from spiders.starting import (
 )
 from support.crawl import FEEDS, Crawl
 from support.engines import on_both_engines
+from support.repetition import by_default
 from support.site import Pages
 
 from bloomdupe.inside_scrapy.engine import EngineAccess
@@ -30,6 +31,7 @@ def items(crawl: Crawl) -> list[tuple[str, int]]:
     return sorted((item["page"], item["n"]) for item in crawl.items())
 
 
+@by_default
 def test_a_job_knows_its_start_requests_once_start_has_ended(crawl: Crawl) -> None:
     crawl.killed(Stamped, stop="here all")
     # Later, the job has finished.

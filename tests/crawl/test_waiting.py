@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from spiders.waiting import Bad, Idle, Later
 from support.crawl import FEEDS, Crawl
+from support.repetition import by_default
 from support.site import Pages, Site
 
 pytestmark = pytest.mark.slow
@@ -28,6 +29,7 @@ BOTH = pytest.mark.usefixtures("engine")
 AT_ONCE: dict[str, Any] = {"BLOOMDUPE_WAIT": 0}
 
 
+@by_default
 @WHERE
 @BOTH
 def test_a_request_is_sent_at_its_time_and_not_before(crawl: Crawl, site: Site) -> None:

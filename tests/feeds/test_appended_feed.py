@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from feeds.one_feed import OPTIONS, OneFeed
 
-from bloomdupe.errors import FeedChangedError
-from bloomdupe.feeds.feed_format import options_of, with_parameters
+from bloomdupe.errors import FeedChangedError, FeedError
+from bloomdupe.feeds.feed_format import check_writable, options_of, with_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,3 +137,12 @@ def test_all_parameters_but_time_and_batch_are_filled_in() -> None:
     )
     with pytest.raises(KeyError):
         with_parameters("%(other)s", values)
+
+
+def test_a_place_that_cannot_be_written_is_refused(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_writable(place / "later" / "items")
+    monkeypatch.setattr(os, "access", lambda found, _: found != place.parent)
+    with pytest.raises(FeedError, match=f"items cannot be written: {place.parent} is"):
+        check_writable(place / "later" / "items")

@@ -28,7 +28,7 @@ def bytes_of(seen: BloomFilter) -> dict[tuple[int, int], bytes]:
     }
 
 
-@pytest.mark.parametrize("fpp", repeated([1e-6, 0.5, 1e-2, 1e-12], by_default=2))
+@pytest.mark.parametrize("fpp", repeated([1e-6, 0.5, 1e-2, 1e-12], first=2))
 def test_the_same_bits_as_on_lmdb(
     redis_server: RedisServer, url: str, tmp_path: Path, fpp: float
 ) -> None:

@@ -24,6 +24,7 @@ from moving.collecting_child import (
 )
 from support.jobs import Verb
 from support.redis_server import LOGGED, RedisServer
+from support.repetition import by_default
 from support.waiting import DEADLINE, until
 
 from bloomdupe import BloomFilter
@@ -58,6 +59,7 @@ def stream(crawl: Crawl) -> bytes:
 # The output
 
 
+@by_default
 def test_what_is_collected_is_deleted_and_the_rest_goes_into_another_directory(
     verb: Verb, redis_server: RedisServer, crawl: Crawl, tmp_path: Path
 ) -> None:

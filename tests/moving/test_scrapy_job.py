@@ -136,7 +136,7 @@ def contents(job: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in job.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("queue", repeated(QUEUES, by_default=3))
+@pytest.mark.parametrize("queue", repeated(QUEUES, first=3))
 def test_pending_requests_are_imported_in_scrapys_order(
     verb: Verb, tmp_path: Path, queue: str
 ) -> None:

@@ -20,7 +20,6 @@ PAGES, STARTS = graph(SIZE), ("/0",)
 SETTINGS = {"RANDOMIZE_DOWNLOAD_DELAY": False}
 
 
-@pytest.mark.slow
 def test_a_joining_worker_does_not_wait_for_requests_at_hand(crawl: Crawl) -> None:
     slow = crawl.start(All, DOWNLOAD_DELAY=SLOW)
     slow.until_requested(5)  # so it has requests at hand

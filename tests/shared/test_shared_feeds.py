@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from spiders.feeds import Articles, Shop
 from support.crawl import Crawl
+from support.repetition import by_default
 from support.shop import ITEMS, mails, read
 from support.shop import PAGES as SHOP
 
@@ -28,6 +29,7 @@ SETTINGS = {
 # Deliveries
 
 
+@by_default
 def test_a_storage_gets_the_whole_feed_when_the_crawl_has_ended(
     crawl: Crawl, folder: Path
 ) -> None:

@@ -20,6 +20,7 @@ from spiders.workers import (
 from support.crawl import Crawl
 from support.engines import Redis
 from support.redis_server import RedisServer
+from support.repetition import by_default
 from support.site import graph, links
 
 from bloomdupe.frontier.held_frontier import CONTROL
@@ -50,7 +51,9 @@ def test_an_impossible_crawl_is_refused(crawl: Crawl) -> None:
     assert crawl.items() == items
 
 
-@pytest.mark.parametrize("spider", [InTwoSteps, InMemory, FromATask])
+@pytest.mark.parametrize(
+    "spider", [pytest.param(InTwoSteps, marks=by_default), InMemory, FromATask]
+)
 def test_nothing_between_a_refused_commit_and_the_next_partitions_counts_twice(
     crawl: Crawl, engine: Redis, spider: type[Spider]
 ) -> None:
@@ -85,6 +88,7 @@ def test_a_request_of_no_page_that_was_not_sent_yet_is_sent_again(
     assert sorted(item["page"] for item in crawl.items()) == [0, 1]
 
 
+@by_default
 def test_a_start_request_in_memory_is_done_by_the_next_leader(
     crawl: Crawl, engine: Redis
 ) -> None:
