@@ -157,7 +157,7 @@ class FeedExporter(FeedExporterAccess):
         for feed in feeds:
             place = local_path(feed.slot, self.here)
             if place is not None:  # a feed that waits replaces the file
-                check_writable(place.resolve().parent if waits(feed.record) else place)
+                check_writable(place.parent if waits(feed.record) else place)
         left.check(feeds)
         return feeds
 

@@ -106,8 +106,10 @@ def local_path(slot: FeedSlot, here: Path) -> Path | None:
 
 def check_writable(place: Path) -> None:
     """Refuse a file that cannot be written: it is written when the crawl has ended."""
-    there = existing(place)
-    if not os.access(there, os.W_OK):
+    with explained(f"cannot write the feed {place}", place):
+        there = existing(place)
+        writable = os.access(there, os.W_OK)
+    if not writable:
         raise FeedError(
             f"FEEDS: {place} cannot be written: {there} is not writable; change its"
             " permissions, or name another file"

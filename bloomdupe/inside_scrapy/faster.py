@@ -1,4 +1,4 @@
-"""Faster: requests without the checks of their constructor; calls without wrappers.
+"""Faster: requests without checks; calls and signals without what they need not.
 
 ``Request()`` checks and converts its arguments, and escapes the URL. If the caller
 knows that there is nothing to convert, setting the private attributes takes a third of
@@ -7,11 +7,18 @@ the time.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlparse
 
-from scrapy import Request
+from pydispatch.dispatcher import Any as AnySignal  # type: ignore[import-untyped]
+from pydispatch.dispatcher import connections
+from scrapy import Request, signals
+from scrapy.core.downloader import Downloader
+from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.statscollectors import MemoryStatsCollector
 
+from bloomdupe.inside_scrapy.engine import listeners
 from bloomdupe.inside_scrapy.private_names import found
 
 if TYPE_CHECKING:
@@ -26,6 +33,9 @@ URL_MODULES = (
     "scrapy.linkextractors.lxmlhtml",
 )
 """Modules that handle each link of a page."""
+
+REFERER = ("scrapy.spidermiddlewares.referer",)
+"""The module that takes the URL of the page apart for each of its links."""
 
 WRAPPERS = ("sync_inner", "async_inner", "asyncgen_inner")
 """Names of the wrappers that warn of the argument ``spider``."""
@@ -94,6 +104,106 @@ def call_directly(crawler: Crawler) -> None:
             for at, method in enumerate(methods):
                 if _is_wrapped(method):
                     methods[at] = method.__wrapped__.__get__(method.__self__)
+
+
+class ScheduledSignal:
+    """Sends the engine's signal ``request_scheduled`` where it has an effect.
+
+    It is sent for every link, and that costs a tenth of a crawl. Mostly nobody listens
+    but Scrapy's filter of offsite links, which lets most of them pass.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        engine: Any = crawler.engine
+        self._crawler = crawler
+        self._send = engine.signals.send_catch_log
+        self._sender = engine.signals.sender
+        self._receivers: list[Any] | None = None
+        """All receivers when they were looked at; None: they were not."""
+        self._offsite: list[OffsiteMiddleware] = []
+        self._others = True
+        """Whether others than these listen."""
+        engine.signals.send_catch_log = self.send_catch_log
+
+    def send_catch_log(self, signal: Any = AnySignal, **named: Any) -> Any:
+        """Send a signal; called by the engine."""
+        if signal is signals.request_scheduled and not self._is_heard(named["request"]):
+            return []
+        return self._send(signal, **named)
+
+    def _is_heard(self, request: Request) -> bool:
+        receivers = _receivers(self._sender)
+        if receivers != self._receivers:
+            self._receivers = receivers
+            heard = listeners(self._crawler, signals.request_scheduled)
+            offsite = [one.__self__ for one in heard if _is_scrapys_offsite(one)]
+            self._offsite, self._others = offsite, len(offsite) < len(heard)
+        if self._others:
+            return True
+        spider: Any = self._crawler.spider
+        if not getattr(spider, "allowed_domains", None):
+            return False
+        try:
+            return not all(one.should_follow(request, spider) for one in self._offsite)
+        except Exception:  # noqa: BLE001 - the log has it when the signal is sent
+            return True
+
+
+def _receivers(sender: object) -> list[Any]:
+    """Return all that the signal ``request_scheduled`` of a sender calls."""
+    # getAllReceivers() takes several times as long.
+    signal = signals.request_scheduled
+    ours = connections.get(id(sender), {})
+    of_all = connections.get(id(AnySignal), {})
+    return [
+        *ours.get(signal, ()),
+        *ours.get(AnySignal, ()),
+        *of_all.get(signal, ()),
+        *of_all.get(AnySignal, ()),
+    ]
+
+
+def _is_scrapys_offsite(receiver: Any) -> bool:
+    """Whether it is Scrapy's own filter of offsite links, unchanged."""
+    return (
+        type(getattr(receiver, "__self__", None)) is OffsiteMiddleware
+        and receiver.__func__ is OffsiteMiddleware.request_scheduled
+    )
+
+
+PROBED = (
+    "http://u:p@A.example:80/b?c#d",
+    "https://[::1]:8000/",
+    "http://?/",
+    "ftp://a/b",
+)
+
+
+def find_slots_faster(crawler: Crawler) -> None:
+    """Let the downloader find the slots of requests without all parts of their URLs."""
+    engine: Any = crawler.engine
+    downloader = engine.downloader
+    usual: Any = getattr(downloader, "get_slot_key", None)
+    by_ip = getattr(downloader, "ip_concurrency", 0)
+    if by_ip or getattr(usual, "__func__", None) is not Downloader.get_slot_key:
+        return
+
+    def get_slot_key(request: Request) -> str:
+        url = request.url
+        if request.meta.get("download_slot") is None and url[:4] == "http":
+            end = url.find("/", 8)
+            if end > 0 and url.startswith(("http://", "https://")):
+                return _host_of(url[:end])
+        return usual(request)  # type: ignore[no-any-return]
+
+    if all(usual(one) == get_slot_key(one) for one in map(Request, PROBED)):
+        downloader.get_slot_key = get_slot_key
+
+
+@lru_cache(10_000)
+def _host_of(origin: str) -> str:
+    """Return the host of a URL that ends before its path, or later."""
+    return urlparse(origin).hostname or ""
 
 
 def _is_wrapped(method: Any) -> bool:

@@ -9,7 +9,7 @@ the usual way. The requests are the same in every case.
 from __future__ import annotations
 
 import gc
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib import parse
 from weakref import ref
@@ -17,11 +17,15 @@ from weakref import ref
 from scrapy import Request, signals
 from scrapy.http import HtmlResponse, TextResponse, XmlResponse
 from scrapy.http import request as request_module
+from scrapy.utils.url import strip_url
 from w3lib import url as w3lib_url
 
 from bloomdupe.inside_scrapy.faster import (
+    REFERER,
     URL_MODULES,
+    ScheduledSignal,
     call_directly,
+    find_slots_faster,
     plain_request,
     replace,
     state_of,
@@ -184,8 +188,9 @@ class FastFunctions:
     modules of Scrapy that have imported them, and ``follow`` that of the method of
     responses. The results are the same.
     A name that has been replaced by other code is left alone. Methods of Scrapy's own
-    middlewares are called without their wrappers, and the garbage collector does not
-    look at what is there when the first crawl begins.
+    middlewares are called without their wrappers, the signal ``request_scheduled`` is
+    sent where it has an effect, and the garbage collector does not look at what is
+    there when the first crawl begins.
     ``EXTENSIONS = {"bloomdupe.links.fast_follow.FastFunctions": None}`` switches it
     off.
     """
@@ -200,6 +205,8 @@ class FastFunctions:
 
         def opened() -> None:
             call_directly(crawler)
+            ScheduledSignal(crawler)
+            find_slots_faster(crawler)
             if not gc.get_freeze_count():  # or garbage of other crawls would stay
                 gc.freeze()
 
@@ -222,4 +229,6 @@ def faster() -> dict[str, tuple[Any, Any, tuple[str, ...]]]:
         found["urljoin"] = join, urljoin, URL_MODULES
     if len(found) == 2 and follows_the_same():
         found["follow"] = scrapys_follow, follow, ("scrapy.http.TextResponse",)
+    for function in (strip_url, parse.urlparse):  # the same URL for each link
+        found[function.__name__] = function, lru_cache(128)(function), REFERER
     return found

@@ -36,15 +36,16 @@ IN_SCRAPY = "bloomdupe.inside_scrapy"
 OF_OTHERS = {
     # of Python
     "add", "add_done_callback", "cancelled", "co_consts", "co_name", "co_names", "cwd",
-    "default_factory", "discard", "exception", "f_back", "f_globals", "get_code",
-    "isoformat", "items", "loader", "now", "pop", "removeprefix", "replace",
-    "reset", "rpartition", "search", "split", "startswith", "update", "utc", "values",
-    "warning",
+    "default_factory", "discard", "exception", "f_back", "f_globals", "find",
+    "get_code", "hostname", "isoformat", "items", "loader", "now", "pop",
+    "removeprefix", "replace", "reset", "rpartition", "search", "split", "startswith",
+    "update", "utc", "values", "warning",
     # of Twisted, and of Scrapy's documents
-    "FeedExporter", "addBoth", "bytes_received", "called", "callback", "connect",
-    "crawler", "dont_filter", "engine", "engine_stopped", "errback", "fields_to_export",
-    "get_downloader_middleware", "getbool", "getfloat", "headers_received", "method",
-    "priority", "send_catch_log", "settings", "signals", "value",
+    "FeedExporter", "addBoth", "allowed_domains", "bytes_received", "called",
+    "callback", "connect", "crawler", "dont_filter", "engine", "engine_stopped",
+    "errback", "fields_to_export", "get_downloader_middleware", "getbool", "getfloat",
+    "headers_received", "meta", "method", "priority", "send_catch_log", "settings",
+    "signals", "url", "value",
 }  # fmt: skip
 """Attributes that ``inside_scrapy`` may use, although it does not define them."""
 BY_NAME = {"getattr", "hasattr", "setattr", "delattr", "attrgetter", "methodcaller"}
