@@ -209,20 +209,16 @@ class FeedExporter(FeedExporterAccess):
         waiting: list[int] = []
         data = b""
         for feed in feeds:
-            if isinstance(feed, WaitingFeed):
-                try:
+            try:
+                if isinstance(feed, WaitingFeed):
                     data = data or _kept(item, elsewhere=self._left is None)
-                except ValueError as error:
-                    failed.append((feed, error))
-                    continue
-                waiting.append(feed.number)
-            elif isinstance(feed, AppendedFeed):
-                try:
+                    waiting.append(feed.number)
+                elif isinstance(feed, AppendedFeed):
                     lines.append((feed.number, feed.encoder.encode(item)))
-                except MemoryError:  # the crawl stops
-                    raise
-                except Exception as error:  # noqa: BLE001 - of any exporter
-                    failed.append((feed, error))
+            except MemoryError:  # the crawl stops
+                raise
+            except Exception as error:  # noqa: BLE001 - of any exporter, or item
+                failed.append((feed, error))
         if waiting:
             lines.append((ITEM, packed(waiting, data)))
         return lines, failed

@@ -99,8 +99,28 @@ def place_of(value: object, levels: int = 5) -> str:
     return ""
 
 
-_PLAIN: tuple[Any, ...] = (dict, list, tuple, set, frozenset, int, float, bytes)
-"""Types that a value of a derived type becomes if it could not be stored; else str."""
+def _as_plain(value: Any) -> Any:
+    """Return what a feed gets for a value that could not be read again."""
+    from itemadapter import ItemAdapter  # as in objects._made()
+
+    if type(value) in (datetime.datetime, datetime.time):  # of a zone without a name
+        offset = value.utcoffset()
+        zone = None if offset is None else datetime.timezone(offset)
+        return value.replace(tzinfo=zone)
+    if ItemAdapter.is_item(value):  # of a class without a name
+        return dict(ItemAdapter(value))
+    return next(make for kind, make in _PLAIN if isinstance(value, kind))(value)
+
+
+_PLAIN: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
+    (str, str.__str__),  # as exporters write it; str() may be a member's name
+    ((list, tuple, set, frozenset), list),
+    (int, int),
+    (float, float),
+    (bytes, bytes),
+    (object, str),
+)
+"""What makes a plain value of one of a derived type."""
 
 
 class _Twice:
@@ -114,13 +134,17 @@ class Writer:
     """Writes values, of ``most`` bytes each.
 
     A part to which a value refers twice counts twice. With ``plain``, it is written
-    twice, too, and a part that could not be stored becomes a plain value or a text, as
-    in XML.
+    twice, too; lists may be nested deeper, and a part that could not be read again
+    becomes a plain value or a text, as in XML.
     """
 
     def __init__(self, most: float = math.inf, *, plain: bool = False) -> None:
         self._most = self._left = most
         self._plain = plain
+        self._lists = 4 if plain else 1
+        """How many lists in each other count as one level."""
+        self._replaced = False
+        """Whether a part has become a plain value. What holds it is read as a check."""
         self._level = 0
         self._packers: list[Callable[[object], bytes]] = []
         """Of values, of the contents of extensions in them, of those in these."""
@@ -147,6 +171,8 @@ class Writer:
             if self._twice and not self._plain:
                 self._numbers, self._written = dict.fromkeys(self._twice), 0
                 packed = self._begin(value, nested)
+            if self._replaced:
+                unpack(packed)
         finally:
             if self._met:
                 self._met, self._twice, self._numbers = {}, set(), {}
@@ -155,7 +181,7 @@ class Writer:
         return packed
 
     def _begin(self, value: object, nested: list[Any]) -> bytes:
-        self._left, self._level = self._most, 0
+        self._left, self._level, self._replaced = self._most, 0, False
         return self._packed(value, nested)
 
     def _packed(self, value: object, nested: list[Any]) -> bytes:
@@ -178,7 +204,7 @@ class Writer:
         Lists that share lists may have 2**100 elements, so each reference counts.
         """
         kinds = {*map(type, level)}
-        for depth in range(self._level, MOST_LEVELS):
+        for depth in range(self._level * self._lists, MOST_LEVELS * self._lists):
             if not kinds.isdisjoint(_BUFFERS):
                 raise RefusedError("a value of type bytearray or memoryview")
             if kinds.isdisjoint(_CONTAINERS):
@@ -247,7 +273,7 @@ class Writer:
         is_text = self._plain and issubclass(kind, str) and not issubclass(kind, Enum)
         try:
             if is_text or name == _TEXT_OF_LXML:
-                return str(value)
+                return str.__str__(value)
             self._level += 1
             self._spend(EXTENSION)
             code, parts_of = _KINDS.get(kind, (OBJECT, take_apart))
@@ -264,18 +290,16 @@ class Writer:
             else:
                 parts = [*parts_of(value)]
                 content = self._packed(parts, [parts])
+            if self._replaced:
+                restore([], code, content)
         except (RefusedError, TooLargeError):
             raise
         except Exception as error:  # of the value's own code
             if self._plain:
-                from itemadapter import ItemAdapter  # as in objects._made()
-
-                self._level = level
-                if ItemAdapter.is_item(value):  # of a class without a name
-                    return dict(ItemAdapter(value))
-                plain = (one for one in _PLAIN if isinstance(value, one))
+                self._level, self._replaced = level, True
                 with suppress(Exception):
-                    return next(plain, str)(value)
+                    plain = _as_plain(value)
+                    return self._taken_apart(plain) if type(plain) in _KINDS else plain
             raise RefusedError(f"a value of type {name} ({error})") from error
         self._level -= 1
         return msgpack.ExtType(code, content)

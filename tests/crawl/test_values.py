@@ -11,6 +11,7 @@ import datetime
 import decimal
 import enum
 import io
+import json
 import sys
 import uuid
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -233,11 +234,37 @@ def test_times_come_back_with_zone_and_fold(value: Any) -> None:
     assert unpack(pack_item([value])) == [value]
 
 
-def test_an_item_of_a_class_without_a_name_is_kept_as_its_fields() -> None:
-    made = dataclasses.make_dataclass("Made", [("path", str), ("more", Any)])
-    item = made("a", made("b", [1]))
-    expected = {"path": "a", "more": {"path": "b", "more": [1]}}
-    assert unpack(pack_item(item)) == expected
+class Zone(ZoneInfo):
+    """Cannot be stored, as those of dateutil."""
+
+
+MADE: Any = dataclasses.make_dataclass("Made", [("path", Any)], frozen=True)
+NAMELESS_ENUM: Any = enum.Enum("Made", {"RED": "red"}, type=str)  # type: ignore[misc]
+ZONE = Zone("Asia/Tokyo")
+NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=ZONE)
+NESTED = json.loads("[" * 390 + "]" * 390)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (MADE(MADE([1])), {"path": {"path": [1]}}),
+        (NOON, datetime.datetime.fromisoformat("2026-01-01T12:00+09:00")),
+        (datetime.time(12, tzinfo=ZONE), datetime.time(12)),
+        (NOON.isocalendar(), [2026, 1, 4]),
+        ({frozenset([MADE("a")])}, [[{"path": "a"}]]),
+        (NAMELESS_ENUM.RED, "red"),
+        ({complex(1): {complex(2)}}, {"(1+0j)": {"(2+0j)"}}),
+        (NESTED, NESTED),
+    ],
+)
+def test_an_item_that_cannot_be_stored_is_kept_so_that_it_can_be_read(
+    value: Any, expected: object
+) -> None:
+    item = {"in": [value], "tuple": (value,)}
+    assert unpack(pack_item(item)) == {"in": [expected], "tuple": (expected,)}
+    with pytest.raises(UnserializableError, match="unhashable"):
+        pack_item({**item, MADE("a"): 1})
 
 
 @pytest.mark.parametrize(
