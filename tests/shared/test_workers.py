@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 
 import pytest
 from scrapy import Spider
@@ -11,6 +12,7 @@ from spiders.scheduler import Renamed, RenamedLater
 from spiders.workers import (
     SLOT_OF_LEADER,
     All,
+    Begins,
     FromATask,
     InMemory,
     InMemoryForLong,
@@ -102,6 +104,39 @@ def test_a_start_request_in_memory_is_done_by_the_next_leader(
     (crawl.folder / "go").touch()
     other.finish()
     assert sorted(item["page"] for item in crawl.items()) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("stays", "waits"),
+    [pytest.param(False, False, marks=by_default), (True, False), (False, True)],
+)
+def test_what_the_leader_has_finished_the_next_one_does_not_begin_again(
+    crawl: Crawl, engine: Redis, stays: bool, waits: bool
+) -> None:
+    crawl.settings["BLOOMDUPE_STAY"] = stays
+    crawl.site.hold("/0")
+    leader = crawl.start(Begins)
+    leader.until_requested("/0")
+    if waits:  # the other one gets no partition as long as the leader is there
+        leader.send(signal.SIGSTOP)
+    other = crawl.start(Begins)
+    if waits:
+        other.until(lambda: len([*filter(None, engine.sample.steps.values())]) == 2)
+    else:
+        other.until_logged("Resuming crawl")
+    other.send(signal.SIGSTOP)
+    leader.send(signal.SIGCONT)
+    crawl.site.release()
+    if stays:
+        leader.until_logged("Nothing is pending")
+        crawl.bloomdupe("stop", engine.job)
+    ended = leader.wait()
+    other.send(signal.SIGCONT)
+    for run in (ended, other.wait()):
+        assert run.status == 0
+        assert re.search("inished.* 1 page", run.log), run.log
+    assert engine.records(crawl.folder, "filter")[0]["notes"]["run"] == "finished"
+    assert sorted(map(len, crawl.items())) == [1, 1]
 
 
 def test_workers_pass_on_requests_that_they_have_set_aside(crawl: Crawl) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -92,6 +93,16 @@ class InMemoryForLong(InMemory):
         if self.number(response):
             await self.until_told()
         yield {"page": self.number(response)}
+
+
+class Begins(InTwoSteps):
+    """Its ``start()`` has another item each time that it is called."""
+
+    name = "begins"
+
+    async def start(self) -> Any:
+        yield {"begun": str(uuid.uuid4())}
+        yield Request(self.start_urls[0], dont_filter=True)
 
 
 class FromATask(Listens, InTwoSteps):

@@ -601,9 +601,7 @@ class CrawlEngine:
             self.watch.sample(reason)
             self.committing.write()
         if not (self.run.idle or stopping.keeps_last):
-            totals = self.totals
-            where = self.output if totals.items else ""
-            self.session.ending.say_end(reason, totals, where and f" in {where}")
+            self._say_end(reason)
         self.outcomes.close()
         self.failures.end()
         for name, value in (
@@ -613,3 +611,9 @@ class CrawlEngine:
             ("checkpoint_seconds_max", round(self.watch.longest, 4)),
         ):
             self._stats.set_value(f"bloomdupe/{name}", value)
+
+    def _say_end(self, reason: str) -> None:
+        """Log how the run ends, and where its items are."""
+        totals = self.totals
+        where = self.output if totals.items else ""
+        self.session.ending.say_end(reason, totals, where and f" in {where}")

@@ -12,7 +12,7 @@ from bloomdupe.crawl.engines.committing import Background
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.engines.handshake import PAUSE, notes_of, say_who
 from bloomdupe.crawl.progress.history import Totals
-from bloomdupe.crawl.progress.rounds import Run
+from bloomdupe.crawl.progress.rounds import FINISHED, Run
 from bloomdupe.crawl.starting import name_of
 from bloomdupe.crawl.state.memory import blobs_of
 from bloomdupe.crawl.state.rules import RulesInForce
@@ -70,6 +70,9 @@ class WorkerEngine(CrawlEngine):
         self._sample: Sample | None = None
         held.load, held.more, held.may_leave = self._load, self._more, self._may_leave
         super().__init__(session, held, filtered=True)
+        # A round that has finished while this worker waited is done.
+        waited = held.waited_for_round and self.run.last == FINISHED
+        self.starting.ended = waited and self.run.started
 
     # Opening
 
@@ -304,6 +307,26 @@ class WorkerEngine(CrawlEngine):
         if self.memory is not None and self.frontier.leads:
             self.memory.take_over(blobs_of(self.frontier))
         self._read_record()
+
+    def _read_record(self) -> None:
+        """Go on with a record; what its leader has finished stays so.
+
+        Then all of ``start()`` is done. Only one that stays opens the crawl again.
+        """
+        notes, sample = self.frontier.seen.notes, self._sample
+        finished = (
+            self.frontier.leads
+            and notes.get("run") == FINISHED
+            and notes.get("started", 0) >= self.run.round
+            and sample is not None
+            and sample.finished
+        )
+        stays_so = finished and not self.settings.stay
+        self.run.idle = self.run.idle or stays_so
+        super()._read_record()
+        self.starting.ended = finished
+        if stays_so:
+            self._say_end(FINISHED)
 
     async def may_start(self) -> bool:
         """Wait until this worker is the leader; False if there is no need to start."""
