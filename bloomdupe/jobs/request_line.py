@@ -13,12 +13,13 @@ from urllib.parse import urlsplit
 
 from scrapy import Request
 
-from bloomdupe.crawl.retries import TIME_KEYS, checked_rule
+from bloomdupe.crawl.retries import TIME_KEYS, YEAR_10000, checked_rule
 from bloomdupe.errors import SettingError, shown
 from bloomdupe.foreign import json_of
 from bloomdupe.frontier.sent_request import SentRequest, host_of
 from bloomdupe.requests.layout import changed, fields_of
 from bloomdupe.requests.serializer import Serializer
+from bloomdupe.store.format import stored_priority
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 LONGEST = 16 << 20
 """Bytes of a line, the body of a request in it included."""
-LATEST = 1 << 46
-"""Upper bound of times."""
 SCHEMES = frozenset({"data", "file", "ftp", "http", "https", "s3"})
 """Schemes for which Scrapy has a downloader."""
 NEED_HOSTS = frozenset({"ftp", "http", "https"})
@@ -159,7 +158,7 @@ def _read(text: str, fields: dict[str, Any], project: Project) -> SentRequest:
     slot, host = given.get("slot", slot_of(request)), host_of(request.url)
     return SentRequest(
         slot,
-        request.priority,
+        stored_priority(request.priority),
         payload,
         (project.key_of(request),),
         given.get("start", False),
@@ -216,5 +215,5 @@ def _check_fields(given: object) -> None:
             raise ValueError(f"{name!r} cannot be {shown(value)}")
     if "url" not in given:
         raise ValueError("it has no 'url'")
-    if not 0 <= given.get("not_before", 0) < LATEST:
+    if not 0 <= given.get("not_before", 0) < YEAR_10000:
         raise ValueError(f"'not_before' cannot be {given['not_before']!r}")

@@ -83,12 +83,13 @@ def test_other_programs_can_write_lines(verb: Verb, job: Path) -> None:
         '{"url": "https://n.example/7", "payload": "!"}\n'
         '{"url": "https://n.example/8", "payload": "UGdhcmJhZ2U="}\n'
         '{"url": "https://n.example/9", "not_before": -1}\n'
+        '{"url": "https://n.example/10", "not_before": 253402300800}\n'
         "[]\n"
     )
     answer = verb("add", job, "--from", "lines", "--json")
     report = json.loads(answer.out)
     assert (answer.code, report["taken_in"]) == (1, 3)
-    assert report["broken"]["count"] == 7
+    assert report["broken"]["count"] == 8
     assert verb("list", job, "--slot", "n.example").out.splitlines() == [
         "n.example  3  GET  parse_item  https://n.example/1",
         "n.example  0  POST  parse  https://n.example/2",

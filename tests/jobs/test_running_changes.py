@@ -206,7 +206,7 @@ def test_a_verb_adds_what_is_left_in_the_inbox_first(crawl: Crawl, site: Site) -
     """As it would have been done if the crawl had not ended."""
     process = begun(crawl)
     process.send(signal.SIGSTOP)
-    crawl.bloomdupe("add", "job", f"{site.base}/new")
+    crawl.bloomdupe("add", "job", f"{site.base}/new", f"--priority={1 << 64}")
     assert f"{site.base}/new\n" in crawl.bloomdupe("list", "job")
     process.kill()
     site.release()
