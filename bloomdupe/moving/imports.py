@@ -116,8 +116,9 @@ def _take_requests(
             SentRequest(slot_of(request), request.priority, payload, start=start),
             sequence=place if fifo else total - place,
         )
-        key, exact = project.key_of(request)
-        job.frontier.seen.add(key, exact=exact)
+        if start or not request.dont_filter:  # as a crawl marks them
+            key, exact = project.key_of(request)
+            job.frontier.seen.add(key, exact=exact)
         if job.frontier.due:
             job.commit()
     return job.pending

@@ -97,6 +97,7 @@ def many() -> list[Request]:
         for n in range(9)
     ]
     requests += [
+        Request("https://a.example/again", dont_filter=True),
         FormRequest("https://a.example/form", formdata={"a": "1"}, priority=9),
         *RICH,
     ]
@@ -165,6 +166,10 @@ def test_pending_requests_are_imported_in_scrapys_order(
     assert verb("verify", job).code == 0
     marked = [r.url for r in requests if not r.dont_filter and r.method == "GET"]
     assert "new: " not in verb("check", job, *marked).out
+    with BloomFilter.open(job / "bloomdupe", readonly=True) as seen:
+        for one in expected:
+            known = not one.dont_filter or "is_start_request" in one.meta
+            assert seen.contains(fingerprint(one)) == known, one
     assert described(restored(job)) == described(expected)
 
 
