@@ -33,7 +33,7 @@ class Command(ScrapyCommand):
         from bloomdupe.cli import main as cli
 
         jobdir = self.settings.get("JOBDIR") if self.settings else None
-        cli.add_verbs(parser, "scrapy bloomdupe", jobdir)
+        cli.add_verbs(parser, "scrapy bloomdupe", jobdir and str(jobdir))
 
     def run(self, args: list[str], opts: Namespace) -> None:
         """Run a verb."""

@@ -127,7 +127,7 @@ def test_a_jobdir_for_each_spider_is_no_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    as_project(f"{PROJECT}JOBDIR = '%(spider)s'\n")
+    as_project(f"import pathlib\n{PROJECT}JOBDIR = pathlib.Path('%(spider)s')\n")
     help_, *answers = (
         run_script(tmp_path, "scrapy", "bloomdupe", *words)
         for words in (
