@@ -215,11 +215,11 @@ class Job(ABC):
     def look_up(
         self, settings: Settings | None, lines: Iterable[Line], problems: Problems
     ) -> list[FoundUrl]:
-        """Return the state of each URL; lines that are no requests are ``problems``."""
+        """Return the state of each page; lines that are no request are ``problems``."""
         from bloomdupe.jobs.request_line import read_all  # and so Scrapy
 
         project = self.project(settings)
-        known: dict[str, tuple[bytes, bool]] = {}
+        known: dict[tuple[str, bytes], bool] = {}
         with contextlib.ExitStack() as stack:
             filters = [
                 stack.enter_context(BloomFilter.open(place, readonly=True))
@@ -230,10 +230,8 @@ class Job(ABC):
             for one in read_all(lines, project, problems):
                 key, exact = one.keys[0]
                 seen = filters[partition_of(one.home, len(filters))]
-                known[url_of(one.payload)] = key, seen.contains(key, exact=exact)
-        pending: dict[bytes, list[ListedRequest]] = {
-            key: [] for key, _ in known.values()
-        }
+                known[url_of(one.payload), key] = seen.contains(key, exact=exact)
+        pending: dict[bytes, list[ListedRequest]] = {key: [] for _, key in known}
         with self.stores() as stores:
             for key, found in pending_among(stores, project):
                 if key in pending:
@@ -249,7 +247,7 @@ class Job(ABC):
                 pending[key],
                 failed.get(page_of(digest_of(key))),
             )
-            for url, (key, seen) in known.items()
+            for (url, key), seen in known.items()
         ]
 
     # Changing

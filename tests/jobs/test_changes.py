@@ -48,13 +48,22 @@ def job(tmp_path: Path) -> Path:
 # check
 
 
-def test_check_tells_new_done_and_pending_apart(verb: Verb, job: Path) -> None:
+def test_check_tells_new_done_and_pending_apart(
+    verb: Verb, tmp_path: Path, job: Path
+) -> None:
     answer = verb("check", job, "https://a.example/7#top", DONE[3], "https://c.example")
     assert answer.code == 0
     assert answer.out.splitlines() == [
         "pending: a.example  0  GET  parse  https://a.example/7",
         f"seen, not pending: {DONE[3]}",
         "new: https://c.example",
+    ]
+    posts = [{"url": WAIT[0], "method": "POST", "body": text} for text in "ab"]
+    make_job(job, [Request(WAIT[0], method="POST", body="a")])
+    (tmp_path / "posts").write_text("\n".join(map(json.dumps, posts)))
+    assert verb("check", job, "--from", tmp_path / "posts").out.splitlines() == [
+        f"pending: a.example  0  POST  parse  {WAIT[0]}",
+        f"new: {WAIT[0]}",
     ]
 
 
