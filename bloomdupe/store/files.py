@@ -102,10 +102,10 @@ def _restore(path: Path) -> str:
 # Open files
 
 
-def open_regular(
-    path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: int = 0o600
-) -> int:
+def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
     """Open a file of a job, as :func:`os.open` does, and return its descriptor.
+
+    What root makes for another owner of the directory is his.
 
     A job may come from a stranger, so a symbolic link is not followed, and nothing
     waits for the other end of a pipe. Raises :class:`OSError`, and :class:`StoreError`
@@ -113,7 +113,10 @@ def open_regular(
     """
     try:
         fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, mode)
-        if stat.S_ISREG(os.fstat(fd).st_mode):
+        found = os.fstat(fd)
+        if stat.S_ISREG(found.st_mode):
+            if flags & os.O_CREAT and not found.st_size:
+                give(path)
             return fd
         os.close(fd)
     except OSError as error:
@@ -277,8 +280,7 @@ def write_json(place: Path, record: dict[str, Any]) -> None:
 def write_file(place: Path, parts: Iterable[bytes], *, mode: int = 0o600) -> None:
     """Write a file atomically and durably; if this fails, nothing is left behind.
 
-    By default only its owner can read it. What root writes for another owner of the
-    directory is his.
+    By default only its owner can read it.
     """
     building = place.with_name(place.name + ".new")
     fd = open_regular(building, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
@@ -288,7 +290,6 @@ def write_file(place: Path, parts: Iterable[bytes], *, mode: int = 0o600) -> Non
                 file.write(part)
             file.flush()
             sync(fd)
-            give(building)
             building.replace(place)
         except BaseException:
             building.unlink(missing_ok=True)
@@ -297,10 +298,11 @@ def write_file(place: Path, parts: Iterable[bytes], *, mode: int = 0o600) -> Non
 
 
 def give(place: Path) -> None:
-    """Give what root has made to the owner of its directory."""
+    """Give what root has made to the owner of its directory, if that is possible."""
     if not os.geteuid():
         owner = place.parent.stat()
-        os.chown(place, owner.st_uid, owner.st_gid, follow_symlinks=False)
+        with contextlib.suppress(OSError):
+            os.chown(place, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
 def read_bytes(place: Path, start: int, end: int) -> bytes:

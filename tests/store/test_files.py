@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.forks import forked
+from support.shared_data import lacks
 from support.waiting import until_later
 
 from bloomdupe import BloomFilter
@@ -20,6 +21,8 @@ from bloomdupe.store import files, platform
 from bloomdupe.store.lmdb.checked_reading import examine
 from bloomdupe.store.lmdb.open_data import read_mark
 from bloomdupe.store.system_errors import failed, reason_of
+
+NOBODY = 65534
 
 
 @pytest.fixture
@@ -78,6 +81,39 @@ def test_a_planted_link_is_not_followed(path: Path, tmp_path: Path, call: str) -
 def backup(store: Path, target: Path) -> None:
     with BloomFilter.open(store) as seen:
         seen.backup(target)
+
+
+@pytest.mark.parametrize("slow", ["lock_owner", "put_directory"])
+def test_a_store_that_another_process_makes_meanwhile_is_opened(
+    path: Path, monkeypatch: pytest.MonkeyPatch, slow: str
+) -> None:
+    place, building = path.with_name("new"), path.with_name("new.creating")
+    then = getattr(files, slow)
+
+    def too_late(*args: Path) -> object:
+        monkeypatch.undo()
+        path.rename(place)
+        if slow == "lock_owner":
+            building.rmdir()
+        return then(*args)
+
+    monkeypatch.setattr(files, slow, too_late)
+    with BloomFilter.open(place, 1000) as seen:
+        assert "a" in seen
+    assert not building.exists()
+
+
+def test_what_root_makes_belongs_to_the_owner_of_the_directory(path: Path) -> None:
+    if os.geteuid():
+        lacks("needs root")
+    for one in (path, *path.iterdir()):
+        os.chown(one, NOBODY, NOBODY)
+        if one.name in {files.OWNER, files.LMDB_LOCK, files.MARK}:
+            one.unlink()
+    with BloomFilter.open(path) as seen:
+        seen.add("b")
+    assert len([*path.iterdir()]) == 4
+    assert {one.stat().st_uid for one in path.iterdir()} == {NOBODY}
 
 
 def test_files_are_private_also_those_of_a_copy(path: Path, tmp_path: Path) -> None:

@@ -270,7 +270,8 @@ class Directory:
         """Create a store with these records, among them ``store``, and open it.
 
         It is built beside its place and renamed, so a crash at any instant leaves
-        either no store or a complete store.
+        either no store or a complete store. The store of a process that was quicker is
+        opened.
         """
         path = self.path
         building = path.with_name(path.name + ".creating")
@@ -280,12 +281,18 @@ class Directory:
             files.delete_unfinished(files.removed_name(path))
             files.refuse_link(building)
             building.mkdir(mode=0o700, exist_ok=True)
-            with files.lock_owner(building):
-                for leftover in building.iterdir():
-                    if leftover.name != files.OWNER:
-                        leftover.unlink()
-                _build(building, records)
-                files.put_directory(building, path)
+            try:
+                with files.lock_owner(building):
+                    for leftover in building.iterdir():
+                        if leftover.name != files.OWNER:
+                            leftover.unlink()
+                    _build(building, records)
+                    files.put_directory(building, path)
+            except OSError:
+                if not self.exists():
+                    raise
+                with contextlib.suppress(StoreError):
+                    files.delete_unfinished(building)
         return self.open()
 
     def room(self) -> tuple[int, str]:
