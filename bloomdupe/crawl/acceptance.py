@@ -17,12 +17,13 @@ from bloomdupe.crawl.retries import (
     tries_of,
     without_time,
 )
-from bloomdupe.crawl.starting import StartItem
+from bloomdupe.crawl.starting import SAFE, StartItem
 from bloomdupe.crawl.state.cookies import without_cookie_header
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.links.link_filter import Duplicate
 from bloomdupe.printable import logger_of
+from bloomdupe.requests.layout import Visit
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -39,9 +40,6 @@ logger = logger_of(__name__)
 
 ASKING = frozenset({*TIME_KEYS, REVISIT})
 """Keys of ``meta`` with options for the scheduler."""
-SAFE = frozenset({"GET", "HEAD"})
-"""Methods of requests that are no forms."""
-
 POLLING = (
     "start() yields %(request)s again and again, and an earlier run has scheduled it so"
     " often already, so this run skips it as often. If start() polls this page without"
@@ -93,7 +91,7 @@ class Acceptance:
             return False  # its page yields it again
         parent = None if type(work) is StartItem else work
         answers = session.processing.answering is not None
-        form = answers and parent is not None and parent.request.method not in SAFE
+        form = has_posted(parent)
         start = engine.starting.takes(request)
         key = self._key_of(request)
         forced = request.dont_filter or (answers and was_visited(parent))
@@ -102,6 +100,7 @@ class Acceptance:
         marked = ours is not None and (start or not request.dont_filter)
         keys = [key] if marked else []
         if start:
+            engine.failures.start_yields(key[0])
             skip, forced, further = engine.starting.judge(
                 request, key, forced=forced, marked=ours is not None
             )
@@ -112,10 +111,6 @@ class Acceptance:
                     self._warn("polling", POLLING, request)
                 return False
             keys += further
-            if forced and not request.dont_filter:
-                # So that its redirect is followed, although that was seen, too.
-                request = copy(request)  # replace() would run its constructor
-                request.dont_filter = True
         if not forced and not self._passes(request, keys, answers=answers, form=form):
             return False
         request, not_before, repeats = self._delayed(
@@ -123,6 +118,13 @@ class Acceptance:
         )
         slot = engine.slot_of(request)  # it may change the request
         payload = self._payload(request, parent if repeats else None)
+        if start and forced and not request.dont_filter:
+            # So that its redirect is followed, although that was seen, too.
+            if payload:
+                payload = Visit(forced=True).added_to(payload)
+            else:
+                request = copy(request)  # replace() would run its constructor
+                request.dont_filter = True
         sent = SentRequest(
             slot, request.priority, payload or b"", keys, is_start(request),
             not_before, forced, form, repeats,
@@ -134,7 +136,8 @@ class Acceptance:
     def _key_of(self, request: Request) -> Key:
         if self._ours is None:
             return self._fingerprint(request), False
-        return self._ours.key_of(request)
+        fingerprint, exact = self._ours.key_of(request)
+        return self._engine.starting.of_round(fingerprint, request.method), exact
 
     def _passes(
         self,
@@ -173,7 +176,8 @@ class Acceptance:
             return Duplicate.NO
         if not engine.starting.is_page(key, request):
             return Duplicate.ALL
-        passes = engine.starting.second_use(request, key, form=False)
+        form = has_posted(self._session.parent())
+        passes = engine.starting.second_use(request, key, form=form)
         return Duplicate.NO if passes else Duplicate.THIS
 
     def _delayed(
@@ -251,4 +255,14 @@ def check_asked(request: Request) -> float | None:
 
 def was_visited(in_flight: InFlightRequest | None) -> bool:
     """Whether a page was visited before: its redirect leads to a URL that was seen."""
-    return in_flight is not None and in_flight.visit.known
+    if in_flight is None:
+        return False
+    visit = in_flight.visit
+    return visit.known or visit.forced
+
+
+def has_posted(work: InFlightRequest | None) -> bool:
+    """Whether a form was posted with a request, such as a login."""
+    if work is None or work.is_start_item:
+        return False
+    return work.request.method not in SAFE

@@ -40,6 +40,8 @@ INCOMPLETE = "incomplete"
 """Finish reason of a run that left requests undone, though it had the time."""
 WAITING = "waiting"
 """Finish reason of a run that ended before its remaining requests were due."""
+STOPPED = "stopped"
+"""Finish reason of a run with more to do, for which its spider gave "finished"."""
 ASKED_TO_STOP = "asked_to_stop"
 """Finish reason of a run that ``bloomdupe stop`` has ended."""
 
@@ -81,6 +83,8 @@ class Status(NamedTuple):
         if self.left:
             if given != FINISHED:
                 return given
+            if self.ready:
+                return STOPPED
             return WAITING if self.left == self.delayed else INCOMPLETE
         ends = self.start_ended and not self.more and given != SHUTDOWN
         return FINISHED if ends else given

@@ -33,6 +33,13 @@ if TYPE_CHECKING:
 
 logger = logger_of(__name__)
 
+OF_CRAWLS = {
+    "BLOOMDUPE_STAY": False,
+    "BLOOMDUPE_REVISIT": [],
+    "BLOOMDUPE_METRICS": None,
+}
+"""Settings that are off for commands that only look at something."""
+
 CRAWLING = (None, "crawl", "runspider")
 """Commands of Scrapy that crawl; None is a script, or a command of a project."""
 
@@ -45,7 +52,8 @@ def find_job(crawler: Crawler, settings: BaseSettings) -> None:
     command = running_command()
     is_default = issubclass(crawler.spidercls, DefaultSpider)
     if command not in CRAWLING or is_default:
-        settings.set("BLOOMDUPE_STAY", False, "cmdline")
+        for name, off in OF_CRAWLS.items():
+            settings.set(name, off, "cmdline")
         if has_job(settings):
             _leave_alone(settings, command)
         return

@@ -196,7 +196,7 @@ class Revisits:
         in_flight.outcome.visited = None
         failure = visit.failure if url == in_flight.request.url else None
         if rule is None or not in_flight.entry.payload:
-            return Visit(failure=failure)
+            return Visit(failure=failure, forced=visit.forced)
         origin = visit.origin or in_flight.entry.payload
         return replace(visit, rule=rule, origin=origin, failure=failure)
 

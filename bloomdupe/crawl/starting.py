@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.in_flight.registry import InFlightRegistry
     from bloomdupe.crawl.progress.rounds import Run
 
+SAFE = frozenset({"GET", "HEAD"})
+"""Methods of requests that are no forms."""
 MOST_COUNTED = 200_000
 """Number of keys, counted from the first, of which repetitions are noticed; a request
 of ``start()`` has two."""
@@ -115,6 +117,7 @@ class Starting:
                 # The engine takes in each request before it asks for the next output.
                 if self.ended and not self._session.closed:
                     self._run.start_ended()
+                    self._session.engine.failures.start_ended()
                 outputs = None
         finally:
             self._watching = False
@@ -234,6 +237,17 @@ class Starting:
             number += b".%d" % before
         return b"%b %b %b" % (kind, number, content), before > 0
 
+    @property
+    def begins_anew(self) -> bool:
+        """Whether ``start()`` yields again what an earlier round or run has done."""
+        return self._always or (self._run.round > 1 and not self._run.started)
+
+    def of_round(self, fingerprint: bytes, method: str) -> bytes:
+        """Return the key of a request: each round sends a form, a login say, anew."""
+        if self._run.round > 1 and method not in SAFE:
+            return b"round %d %b" % (self._run.round, fingerprint)
+        return fingerprint
+
     # Pages of start requests with dont_filter
 
     def place_of(self, page: bytes) -> bytes:
@@ -258,15 +272,16 @@ class Starting:
         """Return the key of a start page's second use, for a different purpose.
 
         Scrapy's filter does not remember start requests. So a page may lead back to the
-        start page, with a different callback. That passes once, and so does a redirect
-        after a ``form``, such as a login. Another link back is a duplicate, and for
-        that None is returned.
+        start page, with a different callback. That passes once, and so does a request
+        with cookies, or after a ``form``, such as a login. Another link back is a
+        duplicate, and for that None is returned.
         """
         page, exact = key
         if not self.is_page(key, request):
             return None
-        use, again = self._use_of(request, page), b"again " + page
-        if not form and self._knows(use, exact=exact, of=request):
+        use = self._use_of(request, page)
+        again = b"again %d %b" % (self._run.round, page)
+        if not (form or request.cookies) and self._knows(use, exact=exact, of=request):
             return None
         known = self._knows(again, exact=exact, of=request)
         return None if known else (again, exact)

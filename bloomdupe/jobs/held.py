@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.frontier.frontier import NEWEST_FIRST, Frontier
 from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.frontier.sent_request import SentRequest
-from bloomdupe.requests.layout import Visit, changed, url_of
+from bloomdupe.requests.layout import Visit, url_of
 from bloomdupe.store.format import FAILURES
 from bloomdupe.store.store import Part
 
@@ -248,13 +248,13 @@ def _repeated(store: Store, pages: Mapping[bytes, bytes]) -> Iterator[bytes]:
 def brought_back(payload: bytes) -> bytes:
     """Return a stored request as a request for a page that was seen.
 
-    The target of a redirect of the page was seen, too, so the request has
-    ``dont_filter``, and so have the requests that follow from it. If a rule has the
-    page revisited, its visits begin anew.
+    The target of a redirect of the page was seen, too, so the request is forced. If a
+    rule has the page revisited, its visits begin anew.
     """
-    if Visit.of(payload) == Visit():
-        payload = Visit(renewed=True).added_to(payload)
-    return changed(payload, dont_filter=True)
+    visit = Visit.of(payload)
+    renewed = visit.renewed or visit == Visit()
+    visit = replace(visit, renewed=renewed, forced=True)
+    return visit.added_to(payload)
 
 
 def order_of(project: Project | None) -> QueueOrder:

@@ -173,6 +173,8 @@ class Visit:
     failure: bytes | None = None
     """Key of the failed request that is retried, see
     :mod:`bloomdupe.crawl.state.failures`."""
+    forced: bool = False
+    """Whether the request was accepted though it was seen: so are its redirects."""
 
     @classmethod
     def of(cls, payload: bytes | None) -> Visit:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from spiders.follow import Unstorable
-from spiders.giving_up import HalfWay, Wrong
+from spiders.giving_up import AsksAgain, Copies, HalfWay, Wrong
 from support.crawl import Crawl
 from support.engines import on_both_engines
 from support.site import Answer, Page, Pages, Site, links
@@ -97,6 +97,30 @@ def test_a_start_request_of_a_new_round_is_not_retried_besides(crawl: Crawl) -> 
     for _ in range(2):
         assert crawl.run(Wrong, starts=("/404",)).requested == ["/404"]
     assert failures(crawl)["/404"].times == 1
+
+
+def test_a_new_round_retries_links_with_the_meta_of_a_start_request(
+    crawl: Crawl, pages: dict[str, Page]
+) -> None:
+    crawl.settings["BLOOMDUPE_START_REQUESTS"] = "again"
+    for _ in range(2):
+        crawl.run(Copies, starts=("/to_x",))
+        assert failures(crawl).keys() == {"/x"}
+    pages["/x"] = "a page"
+    assert sorted(crawl.run(Copies, starts=("/to_x",), **AGAIN).requested) == [
+        "/to_x", "/x",
+    ]  # fmt: skip
+    assert failures(crawl) == {}
+
+
+@on_both_engines
+def test_a_retry_of_an_errback_is_no_other_request(
+    crawl: Crawl, pages: dict[str, Page]
+) -> None:
+    pages |= {"/": links("/fail404"), "/fail404": [Answer("", 404), "a page"]}
+    crawl.killed(AsksAgain, at_request=3)
+    crawl.run(AsksAgain, **AGAIN)
+    assert failures(crawl) == {}
 
 
 @on_both_engines

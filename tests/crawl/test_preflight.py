@@ -71,6 +71,11 @@ def looks(base: str) -> dict[str, list[str]]:
             "-s", "LOGSTATS_INTERVAL=1", "-s", "REMOTE_CONTROL_ENABLED=0",
             "-s", "DUPEFILTER_CLASS=bloomdupe.BloomDupeFilter",
         ],
+        "shell of a project with revisits": [
+            "shell", "--spider", "first", f"{base}/1", "-s",
+            'BLOOMDUPE_REVISIT=[[".*", 3600]]', "-c",
+            f"fetch(scrapy.Request('{base}/2'))",
+        ],
         "parse": ["parse", "--spider", "first", f"{base}/1"],
         "list": ["list"],
         "settings": ["settings", "--get", "JOBDIR"],

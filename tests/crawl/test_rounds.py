@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from spiders.follow import Rounds
+from spiders.follow import LogsIn, Rounds
 from support.crawl import FEEDS, Crawl
 from support.engines import on_both_engines
 from support.site import Answer, links
@@ -65,6 +65,28 @@ def test_a_round_that_was_killed_goes_on(crawl: Crawl) -> None:
     assert len(run.requested) <= len(START_PAGES)
     items = Counter(item["page"] for item in crawl.items())
     assert items == {"start": 2, "a": 2, "b": 2, "c": 1}
+
+
+@on_both_engines
+def test_a_new_round_logs_in_anew_and_fetches_no_page_again(
+    crawl: Crawl, pages: dict[str, Any]
+) -> None:
+    pages |= {"/login": links("/c"), "/c": links("/d"), "/d": links("/c", "/login")}
+    run = crawl.run(LogsIn, **AGAIN)
+    assert sorted(run.requested) == ["/c", "/d", "/login", "/login"]
+    pages["/login"] = links("/c", "/e")
+    run = crawl.run(LogsIn, **AGAIN)
+    assert sorted(run.requested) == ["/e", "/login", "/login"]
+    # Nor does a page that was asked for once more.
+    crawl.bloomdupe("requeue", crawl.engine.job, f"{crawl.site.base}/c")
+    assert crawl.run(LogsIn).requested == ["/c"]
+
+
+def test_a_new_round_begins_though_a_url_was_added(crawl: Crawl) -> None:
+    crawl.run(Rounds)
+    crawl.bloomdupe("add", crawl.engine.job, f"{crawl.site.base}/d")
+    assert sorted(crawl.run(Rounds, **AGAIN).requested) == [*START_PAGES, "/d"]
+    assert round_of(crawl) == 2
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from spiders.starting import (
     Fed,
+    Gate,
     InTurn,
     LateItems,
     Stamped,
@@ -43,6 +44,11 @@ def test_a_job_knows_its_start_requests_once_start_has_ended(crawl: Crawl) -> No
     # More for the same page are new work.
     assert sorted(crawl.run(Stamped, MORE=True).requested) == ["/a", "/c"]
     assert crawl.run(Stamped, MORE=True).requested == []
+
+
+def test_a_start_page_is_fetched_once_more_with_a_cookie(crawl: Crawl) -> None:
+    assert crawl.run(Gate, starts=("/a",)).requested == ["/a", "/a"]
+    assert items(crawl) == [("a", 0)]
 
 
 @on_both_engines

@@ -62,7 +62,7 @@ class GivesReason(Leaves, Listens):
     delay = 0
 
     def spider_idle(self) -> None:
-        raise CloseSpider("all done")
+        raise CloseSpider(ValueError("all done"))  # type: ignore[arg-type]
 
 
 class WaitsForEver(Spider):

@@ -65,6 +65,24 @@ class Rounds(PutsOut):
         yield {"page": "start"}
 
 
+class LogsIn(PutsOut):
+    """Posts a form, and makes each request by a copy of the one before."""
+
+    name = "logs in"
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(f"{self.start_urls[0]}login", self.post)
+
+    def post(self, response: Any) -> Any:
+        yield response.request.replace(method="POST", callback=self.parse)
+
+    def parse(self, response: Any) -> Any:
+        yield {"page": response.url.rpartition("/")[2]}
+        for link in response.css("a::attr(href)").getall():
+            url = response.urljoin(link)
+            yield response.request.replace(url=url, method="GET")
+
+
 class Hang(Follow):
     """Hangs in the callback of /b, and with it the reactor."""
 

@@ -46,6 +46,30 @@ class HalfWay(Wrong):
             raise RuntimeError("half way")
 
 
+class Copies(Wrong):
+    """Its links have the ``meta`` of their page."""
+
+    def parse(self, response: Any) -> Any:
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href, meta=response.meta)
+
+
+class AsksAgain(Wrong):
+    """Has retries of its own, and counts them."""
+
+    def fail(self, failure: Any) -> Any:
+        meta = {**failure.request.meta, "tries": 1}
+        if "tries" not in failure.request.meta:
+            yield failure.request.replace(dont_filter=True, meta=meta)
+
+
+class MuteError(TimeoutError):
+    """An exception without a text."""
+
+    def __str__(self) -> str:
+        return str(self.args[1])
+
+
 class Pipeline:
     def process_item(self, item: Any, spider: Any = None) -> Any:
         if "item" in item["url"]:
@@ -61,4 +85,4 @@ class Refuses:
         if "ignored" in request.url:
             raise IgnoreRequest("on purpose")
         if "lost" in request.url:
-            raise TimeoutError("too slow")
+            raise MuteError("too slow")

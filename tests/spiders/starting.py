@@ -77,6 +77,17 @@ class InTurn(Base):
         await moment(self, "one", when=lambda: stats.get_value("item_scraped_count"))
 
 
+class Gate(Base):
+    """Asks for the start page anew with a cookie."""
+
+    name = "gate"
+
+    def parse(self, response: Any, n: int = 0, at: str = "") -> Any:
+        if "Cookie" in response.request.headers:
+            yield from super().parse(response)
+        yield Request(response.url, cookies={"age": "18"})
+
+
 class LateItems(Listens, Base):
     """If it is limited, its items come while it closes, and when it has closed."""
 

@@ -284,8 +284,8 @@ class CrawlEngine:
         volatile = self.durable and work is not None and not (checked or is_part)
         if work is not None and (volatile or is_part):
             work.begun = True
-        if work is not None and sent.payload and sent.repeats:
-            visit = self.revisits.follow(work, request.url)
+        if work is not None and sent.payload:
+            visit = self._inherited(request, work, repeats=sent.repeats)
             if visit != Visit():
                 sent = sent._replace(payload=visit.added_to(sent.payload))
         if self.durable and work is None and not of_start:
@@ -300,7 +300,7 @@ class CrawlEngine:
             is_part=is_part,
             volatile=volatile,
         )
-        if not request.dont_filter:
+        if not sent.dont_filter:
             self.session.slots.took(sent.slot)
         if is_part:
             self._expect_part(entry, accepted, checked=checked)
@@ -308,6 +308,16 @@ class CrawlEngine:
             self._expect_stored(entry, accepted)
         if self.frontier.due:
             self.committing.commit_soon()
+
+    def _inherited(
+        self, request: Request, work: InFlightRequest, *, repeats: bool
+    ) -> Visit:
+        """Return what a request inherits from another, to whose answer it belongs."""
+        if repeats:
+            return self.revisits.follow(work, request.url)
+        if work.failed:  # an errback may ask again by itself
+            return Visit(failure=self.failures.repeated_by(request, work))
+        return Visit()
 
     def _expect_part(self, entry: Entry, accepted: Accepted, *, checked: bool) -> None:
         """Note a request that lives in memory only."""
@@ -406,7 +416,7 @@ class CrawlEngine:
     def ended(self, in_flight: InFlightRequest) -> None:
         """Handle the end of a request, which may be a part of another request."""
         outcome = in_flight.outcome
-        if in_flight.failed or len(self.failures):
+        if in_flight.failed or len(self.failures) or in_flight.visit.failure:
             outcome.then.append(partial(self.failures.ended, in_flight))
         if in_flight is not in_flight.root:
             self.frontier.ack(in_flight.entry)

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
+from twisted.python.reflect import safe_str
 
 from bloomdupe.crawl.ending import INCOMPLETE, Ending, MemoryWatch, Stopping
 from bloomdupe.crawl.engines.crawl_job import queue_order
@@ -21,7 +22,7 @@ from bloomdupe.errors import FeedError
 from bloomdupe.inside_scrapy.engine import EngineAccess
 from bloomdupe.inside_scrapy.processing import CURRENT, Processing
 from bloomdupe.links.fingerprint import fingerprint_function
-from bloomdupe.printable import logger_of
+from bloomdupe.printable import logger_of, printable
 from bloomdupe.requests.serializer import Serializer
 
 if TYPE_CHECKING:
@@ -217,7 +218,8 @@ class Session:
         logging.getLogger().removeHandler(self._memory_watch)
         self.closed = True
         self.stopping.end()
-        true_reason = self.ending.status.reason(reason)
+        # A spider may give any object.
+        true_reason = self.ending.status.reason(printable(safe_str(reason)))
         others_go_on = self.settings.is_shared and true_reason != FINISHED
         self.stopping.may_be_refused = others_go_on
         self.engine.close(true_reason)

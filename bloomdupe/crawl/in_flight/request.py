@@ -11,6 +11,7 @@ from scrapy.http import Response
 from scrapy.spidermiddlewares.httperror import HttpError
 from scrapy.utils.python import global_object_name
 from twisted.internet import error as internet
+from twisted.python.reflect import safe_str
 from twisted.web.client import ResponseFailed
 
 from bloomdupe.crawl.in_flight.outcomes import Outcome
@@ -260,4 +261,4 @@ class FailureReason(NamedTuple):
 
 def _described(error: BaseException) -> str:
     name = global_object_name(type(error)).removeprefix("builtins.")
-    return f"{name}: {error}"[:MOST_DETAIL]
+    return f"{name}: {safe_str(error)}"[:MOST_DETAIL]

@@ -53,10 +53,8 @@ class Run:
         self._stays = stays
         self.last: str | None = notes.get("run")
         """How the last run ended; None if there was none."""
-        # Requests that are still pending could not be restored, or were added since.
-        finished = self.last == FINISHED and not pending
         self.round: int = notes.get("generation", 1)
-        self.new_round = finished and again
+        self.new_round = self.last == FINISHED and again
         self.marks_starts: bool = self.last is None or bool(notes.get("starts"))
         """Whether start requests of the first round are marked: not in an imported
         job, of whose start pages the seen URLs tell nothing."""
@@ -66,7 +64,8 @@ class Run:
         """Whether an earlier run has worked on this round."""
         self.started: bool = notes.get("started") == self.round
         """Whether an earlier run has accepted all start requests of this round."""
-        self.idle = finished and not (again or stays)
+        # Requests may have been added since.
+        self.idle = self.last == FINISHED and not (pending or again or stays)
         """Whether the round was finished, and has no new work so far."""
         self.finished_at: float = notes.get("finished", 0.0)
         if not self.idle:

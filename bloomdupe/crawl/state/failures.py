@@ -21,6 +21,8 @@ from bloomdupe.store.store import Part, Participant, Unwritten
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from scrapy import Request
+
     from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
     from bloomdupe.crawl.in_flight.request import FailureReason, InFlightRequest
     from bloomdupe.frontier.partition import Partition
@@ -69,6 +71,8 @@ class Failures(Participant):
         """Failures that were forgotten because of the limit, as far as the record
         says in which the next checkpoint counts them."""
         self._ledgers: dict[Partition, _Ledger] = {}
+        self._later: dict[bytes, list[tuple[_Ledger, bytes]]] = {}
+        """Failed start requests that ``start()`` may yield anew, by their keys."""
 
     @property
     def _here(self) -> dict[Partition, _Ledger]:
@@ -108,10 +112,10 @@ class Failures(Participant):
 
         Requests that are pending already, that cannot be stored, or that a rule keeps
         out are left out. All stay among the failed requests until they succeed. Start
-        requests that ``start()`` yields anew are forgotten instead.
+        requests wait until ``start()`` has ended, if it yields them anew.
         """
         engine, reasons = self._engine, self._engine.settings.retry_failed
-        anew = engine.run.new_round or engine.settings.start_requests == "always"
+        anew = engine.starting.begins_anew
         retried, has_new = 0, False
         for ledger in self._here.values():
             if ledger.retried:
@@ -124,16 +128,11 @@ class Failures(Participant):
                 if one.time >= self._begun or not one.payload:
                     continue
                 if anew and _is_start(one.payload):
-                    ledger.forget(digest)
-                elif (
-                    reasons is not None
-                    and not one.waiting
-                    and one.is_to_retry(reasons)
-                    and not engine.rules.drop(one.slot, one.url)
-                ):
-                    engine.push_failed(one.slot, one.priority, repeated(digest, one))
-                    ledger.put(digest, one._replace(waiting=True))
-                    retried += 1
+                    self._later.setdefault(self._key_in_round(one.payload), []).append(
+                        (ledger, digest)
+                    )
+                else:
+                    retried += self._retry(ledger, digest, one)
         if self._limit:
             self._stats.inc_value("bloomdupe/retried_failures", retried)
         if has_new:
@@ -146,6 +145,46 @@ class Failures(Participant):
                     "retried": retried,
                 },
             )
+
+    def _retry(self, ledger: _Ledger, digest: bytes, one: Failure) -> bool:
+        """Make a failed request pending again if it is to be retried; whether it is."""
+        engine, reasons = self._engine, self._engine.settings.retry_failed
+        retries = (
+            reasons is not None
+            and not one.waiting
+            and one.is_to_retry(reasons)
+            and not engine.rules.drop(one.slot, one.url)
+        )
+        if retries:
+            engine.push_failed(one.slot, one.priority, repeated(digest, one))
+            ledger.put(digest, one._replace(waiting=True))
+        return retries
+
+    def _key_in_round(self, payload: bytes) -> bytes:
+        """Return the key that ``start()`` gives to a stored request."""
+        try:
+            request = self._serializer.load(payload)
+        except UnserializableError:  # it is like no other
+            return payload
+        return self._engine.starting.of_round(
+            self._fingerprint(request), request.method
+        )
+
+    def start_yields(self, key: bytes) -> None:
+        """Forget the failures of a start request that ``start()`` yields anew."""
+        for ledger, digest in self._later.pop(key, ()):
+            ledger.forget(digest)
+
+    def start_ended(self) -> None:
+        """Retry failed start requests that ``start()`` has not yielded.
+
+        Links may have been made with the ``meta`` of one, and ``start()`` may yield
+        others by now.
+        """
+        later, self._later = self._later, {}
+        for ledger, digest in chain.from_iterable(later.values()):
+            if ledger in self._here.values() and digest in ledger.known:
+                self._retry(ledger, digest, ledger.read(digest))
 
     @property
     def _counts(self) -> str:
@@ -177,6 +216,14 @@ class Failures(Participant):
             self._failed(ledger, in_flight, in_flight.failed)
         elif in_flight.request.url in ledger.urls and not in_flight.retried:
             ledger.forget(self._key_of(ledger, in_flight))
+
+    def repeated_by(self, request: Request, work: InFlightRequest) -> bytes | None:
+        """Return the key of a request that fails now, if another is for its page."""
+        if not self._limit or work.is_start_item or not work.first:
+            return None
+        if self._fingerprint(request) != self._fingerprint(work.request):
+            return None
+        return self._key_of(self._of(work.entry.queue.name), work)
 
     def kept_out(self, slot: str, payload: bytes) -> None:
         """Note that a pending request of a slot was dropped.
