@@ -111,7 +111,8 @@ class Acceptance:
                     self._warn("polling", POLLING, request)
                 return False
             keys += further
-        if not forced and not self._passes(request, keys, answers=answers, form=form):
+        has_room = answers or start
+        if not (forced or self._passes(request, keys, has_room=has_room, form=form)):
             return False
         request, not_before, repeats = self._delayed(
             request, parent, not_before, answers=answers
@@ -127,7 +128,7 @@ class Acceptance:
                 request.dont_filter = True
         sent = SentRequest(
             slot, request.priority, payload or b"", keys, is_start(request),
-            not_before, forced, form, repeats,
+            not_before, forced, form, repeats or start,
             engine.host_of(request, slot) if keys else None,
         )  # fmt: skip
         engine.take(Accepted(request, sent, work, start, payload is None))
@@ -144,17 +145,18 @@ class Acceptance:
         request: Request,
         keys: list[Key],
         *,
-        answers: bool,
+        has_room: bool,
         form: bool,
     ) -> bool:
         """Whether a request is no duplicate, and its slot has room for it.
 
-        There is always room for retries and redirects. If our filter is used, the first
-        of the ``keys`` is the request's own, and a second key may be added.
+        Some ``has_room`` always: a retry, a redirect, a request of ``start()``. If our
+        filter is used, the first of the ``keys`` is the request's own, and a second key
+        may be added.
         """
         engine, ours = self._engine, self._ours
         if ours is None:  # a foreign filter marks what it lets pass
-            if not (answers or engine.has_room(request)):
+            if not (has_room or engine.has_room(request)):
                 return False
             if not self._dupefilter.request_seen(request):
                 return True
@@ -167,7 +169,7 @@ class Acceptance:
                 ours.log(request, self._spider)
                 return False
             keys.append(second)
-        return answers or engine.has_room(request)
+        return has_room or engine.has_room(request)
 
     def would_drop(self, request: Request) -> Duplicate:
         """Whether a request would be dropped as a duplicate; for the link filter."""

@@ -60,6 +60,22 @@ def requests_in(message: dict[str, Any]) -> list[SentRequest]:
     return [*map(SentRequest.read, entries)]
 
 
+def say_added(counts: Counter[str]) -> None:
+    """Log what has become of requests, if there are any, and clear their counts."""
+    if not counts:
+        return
+    seen, blocked = counts[SEEN], counts[BLOCKED]
+    logger.info(
+        "Added by `bloomdupe add`: %(counts)s",
+        {
+            "counts": plural(counts[TAKEN_IN], "request")
+            + (f", {seen:,} known already" if seen else "")
+            + (f", {blocked:,} blocked" if blocked else "")
+        },
+    )
+    counts.clear()
+
+
 class AddedRequests:
     """Takes in one message of the inbox after another, each with the next commit.
 
@@ -89,8 +105,8 @@ class AddedRequests:
             names.remove(done)
         for name in names[:1]:
             self._take(name)
-        if len(names) <= 1 and self._counts:
-            self._say()
+        if len(names) <= 1:
+            say_added(self._counts)
 
     def _take(self, name: str) -> None:
         try:
@@ -105,18 +121,6 @@ class AddedRequests:
             return
         self._counts.update(map(self._add, requests))
         self._frontier.seen.notes[NOTE] = name
-
-    def _say(self) -> None:
-        counts, self._counts = self._counts, Counter()
-        seen, blocked = counts[SEEN], counts[BLOCKED]
-        logger.info(
-            "Added by `bloomdupe add`: %(counts)s",
-            {
-                "counts": plural(counts[TAKEN_IN], "request")
-                + (f", {seen:,} known already" if seen else "")
-                + (f", {blocked:,} blocked" if blocked else "")
-            },
-        )
 
     def take_all(self) -> None:
         """Take in all messages, before anything else is done."""

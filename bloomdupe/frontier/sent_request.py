@@ -58,10 +58,13 @@ class SentRequest(NamedTuple):
     form: bool = False
     """Whether it is the redirect of a form that was posted."""
     repeats: bool = False
-    """Whether it is a retry, a redirect or a later visit, which always have room."""
+    """Whether it is a retry, a redirect, a later visit or one of ``start()``, which
+    always have room."""
     host: str | None = None
     """If its slot has another name: its host, whose partition checks and marks the
     keys."""
+    added: bool = False
+    """Whether a user has added it: it has room, too."""
 
     @property
     def home(self) -> str:

@@ -165,6 +165,7 @@ def _read(text: str, fields: dict[str, Any], project: Project) -> SentRequest:
         given.get("not_before"),
         request.dont_filter,
         host=None if host == slot else host,
+        added=True,
     )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from spiders.follow import Follow
+from spiders.workers import HOSTS, StartsMany
 from support.crawl import Crawl
-from support.site import links
+from support.engines import on_both_engines
+from support.site import links, on_host
 
 BUDGET = "BLOOMDUPE_MAX_PAGES_PER_SLOT"
 PENDING = "BLOOMDUPE_MAX_PENDING_PER_SLOT"
@@ -56,3 +59,30 @@ def test_accepted_requests_are_followed_to_their_redirects(crawl: Crawl) -> None
     _, *asked = sorted(crawl.site.requested)
     assert asked[5:] == [path.replace("/r", "/t") for path in asked[:5]]
     assert run.stats["bloomdupe/dropped_page_limit"] == 15
+
+
+@on_both_engines
+def test_what_start_yields_and_what_a_user_adds_has_room(
+    crawl: Crawl, engine: Any
+) -> None:
+    most, shared = 3 * HOSTS, engine.collects
+    crawl.settings |= {BUDGET: 2, PENDING: 1, "START": most}
+    crawl.site.pages = dict.fromkeys([f"/{n}" for n in range(2 * most)], "")
+    crawl.site.hold()
+    crew = [crawl.start(StartsMany) for _ in range(1 + shared)]
+    if shared:  # each has hosts
+        crew[1].until(lambda: [*engine.owners.values()] == [8, 8])
+    (crawl.folder / "go").touch()
+    crew[0].until_requested(1)
+    added = (on_host(f"{crawl.site.base}/{n}", n) for n in range(most, 2 * most))
+    (crawl.folder / "lines").write_text("\n".join(added))
+    crawl.bloomdupe("add", engine.job, "--from", "lines")
+    said = re.compile(r"Added by `bloomdupe add`: (\d+) requests")
+    crew[0].until(
+        lambda: sum(int(n) for one in crew for n in said.findall(one.log)) == most
+    )
+    crawl.site.release()
+    for process in crew:
+        process.finish()
+    assert crawl.run(StartsMany).requested == []
+    assert crawl.site.count == dict.fromkeys(crawl.site.pages, 1)

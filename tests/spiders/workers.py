@@ -95,6 +95,17 @@ class InMemoryForLong(InMemory):
         yield {"page": self.number(response)}
 
 
+class StartsMany(InTwoSteps):
+    """Asks for ``START`` pages on all hosts, when it is told to."""
+
+    name = "starts many"
+
+    async def start(self) -> Any:
+        await self.until_told()
+        for number in range(self.settings.getint("START")):
+            yield Request(on_host(f"{self.start_urls[0]}{number}", number % HOSTS))
+
+
 class Begins(InTwoSteps):
     """Its ``start()`` has another item each time that it is called."""
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from bloomdupe.crawl.added_requests import BLOCKED, SEEN, TAKEN_IN, say_added
 from bloomdupe.crawl.engines.committing import Background
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.engines.handshake import PAUSE, notes_of, say_who
@@ -68,6 +70,7 @@ class WorkerEngine(CrawlEngine):
         self._sent = BloomFilter(MOST_SENT, 1e-6)
         self._reads = Background("bloomdupe reads", session.stopping.fail)
         self._sample: Sample | None = None
+        self._added_by_user = Counter[str]()
         held.load, held.more, held.may_leave = self._load, self._more, self._may_leave
         super().__init__(session, held, filtered=True)
         # A round that has finished while this worker waited is done.
@@ -191,7 +194,10 @@ class WorkerEngine(CrawlEngine):
         If it is new, and its slot is another partition's, it goes on to that.
         """
         seen, keys = self.frontier.of_slot(sent.home).seen, list(sent.keys)
-        if sent.payload and self._keeps_out(seen, sent, keys):
+        why = self._keeps_out(seen, sent, keys) if sent.payload else None
+        if sent.added and (why or sent.host is None):
+            self._added_by_user[why or TAKEN_IN] += 1
+        if why:
             return
         for key, exact in keys:
             if key not in self._unmarked:
@@ -203,30 +209,31 @@ class WorkerEngine(CrawlEngine):
             return
         self.has_work()
         self._push(sent)
-        if not sent.dont_filter:
+        if not (sent.dont_filter or sent.added):
             self.session.slots.took(sent.slot)
         if self.frontier.due:
             self.committing.commit_soon()
 
     def _keeps_out(
         self, seen: BloomFilter, sent: SentRequest, keys: list[tuple[bytes, bool]]
-    ) -> bool:
-        """Whether a request is kept out; it may get another key."""
+    ) -> str | None:
+        """Return why a request is kept out, if it is; it may get another key."""
         if self.rules.drop(sent.slot, url_of(sent.payload)):
-            return True
+            return BLOCKED
         if sent.dont_filter:
-            return False
+            return None
         if keys:
             key, exact = keys[0]
             if key in self._unmarked or seen.contains(key, exact=exact):
                 second = self._second_use(seen, sent)
                 if second is None:
                     self._stats.inc_value("dupefilter/filtered")
-                    return True
+                    return SEEN
                 keys.append(second)
-        if sent.host is not None or sent.repeats:
-            return False
-        return not self.session.slots.room_for(sent.slot, is_marked=not keys)
+        if sent.host is not None or sent.repeats or sent.added:
+            return None
+        has_room = self.session.slots.room_for(sent.slot, is_marked=not keys)
+        return None if has_room else "no room"
 
     def _second_use(
         self, seen: BloomFilter, sent: SentRequest
@@ -280,6 +287,8 @@ class WorkerEngine(CrawlEngine):
             {number: entries for number, entries in sent.items() if entries},
             self._take_in,
         )
+        if not self._takes_more:
+            say_added(self._added_by_user)
 
     def _saw(self, sample: Sample) -> None:
         self._sample, self.frontier.rules = sample, sample.rules
