@@ -81,6 +81,13 @@ class BloomDupeFilter(BaseDupeFilter):
             if filter_.store is not None:
                 self._check_frontier(filter_.store)
                 self._restore(filter_)
+                logger.warning(
+                    "SCHEDULER is %(scheduler)s, which keeps pending requests by"
+                    " itself: after a crash pages and items may be missing, or come"
+                    ' twice. Only SCHEDULER = "bloomdupe.FrontierScheduler" is safe'
+                    " against that.",
+                    {"scheduler": self._crawler.settings["SCHEDULER"]},
+                )
             undo.pop_all()
         self._filter = filter_
         self._due = monotonic() + self._interval

@@ -170,6 +170,7 @@ class Delivered:
     ``begin``    position in it at which the delivered round begins
     ``end``      position up to which the items are delivered
     ``batch``    number of the next batch
+    ``again``    batches before this number are delivered again, and replaced
     ``target``   of a local file, see :class:`~bloomdupe.feeds.delivery.Target`; of a
                  batch only until it is complete
     """
@@ -198,7 +199,7 @@ class Delivered:
             if one["journal"] == journal.turn and one["end"] > journal.size
         ]
         for one in later:
-            one |= {"end": one["begin"], "batch": 1}
+            one |= {"end": one["begin"], "batch": 1, "again": one["batch"]}
         if later:
             write_json(self._place, records)
 

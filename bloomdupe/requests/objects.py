@@ -40,6 +40,8 @@ download sets, and their values before it.
 """
 
 _NO_DEFAULT = object()
+_EMPTY = (list, dict, set)
+"""Types of which a default may be an empty object, or a factory."""
 _CACHED_HASH = "_attrs_cached_hash"
 """Attribute in which classes made by ``attrs`` with ``cache_hash`` keep a value that
 differs between processes.
@@ -102,7 +104,7 @@ def _made(class_: Any, content: Any) -> object:
     new = {
         name: _default_of(class_, name) for name in names or () if name not in content
     }
-    if missing := sorted(name for name in new if not is_constant(new[name])):
+    if missing := sorted(name for name in new if new[name] is _NO_DEFAULT):
         raise ValueError(f"there is nothing for {', '.join(missing)}")
     instance: object = object.__new__(class_)
     with_state(instance, {**content, **new})
@@ -110,11 +112,21 @@ def _made(class_: Any, content: Any) -> object:
 
 
 def _default_of(class_: Any, name: str) -> object:
-    """Return the default of a field of a dataclass, of attrs or of pydantic."""
+    """Return the default of a field of a dataclass, of attrs or of pydantic.
+
+    None of the project's code is called to make it.
+    """
     fields = {one.name: one for one in getattr(class_, "__attrs_attrs__", ())}
     for kind in ("__dataclass_fields__", "model_fields"):
         fields |= getattr(class_, kind, {})
-    return getattr(fields.get(name), "default", _NO_DEFAULT)
+    field = fields.get(name)
+    default = getattr(field, "default", _NO_DEFAULT)
+    if is_constant(default):
+        return default
+    if type(default) in _EMPTY and not default:
+        return type(default)()
+    factories = getattr(default, "factory", 0), getattr(field, "default_factory", 0)
+    return next((one() for one in factories if one in _EMPTY), _NO_DEFAULT)
 
 
 def state_of(value: object) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from spiders.attributes import (
     Login,
     Menus,
     NewSite,
+    Numbers,
     Pages,
     Rows,
     be_patient,
@@ -93,6 +94,15 @@ def test_a_page_whose_pipeline_is_at_work_does_not_find_what_it_has_counted(
     crawl.run(spider)
     found = Counter(item["item"] for item in crawl.items())
     assert (found == {str(n): 1 for n in range(12)}) == all_there
+
+
+@on_both_engines
+def test_what_a_spider_changes_in_its_class_is_changed_there(crawl: Crawl) -> None:
+    crawl.site.pages, crawl.starts = {f"/{n}": "" for n in range(8)}, ("/0",)
+    crawl.interrupted(Numbers, after=3)
+    crawl.run(Numbers)
+    found = sorted(item["item"] for item in crawl.items())
+    assert found == [f"{n} {n + 1}" for n in range(8)]
 
 
 @on_both_engines
@@ -247,7 +257,7 @@ def test_sets_are_the_same_in_whatever_order_their_values_come(kind: Any) -> Non
 
 def test_a_store_decides_neither_on_files_nor_on_code_nor_for_scrapy() -> None:
     names = ("crawler", "settings", "category", "parse", "host", "__class__", "ticket")
-    record = pack({name: (b"", pack(["../../keys"])) for name in names})
+    record = pack({name: (b"", pack(["../../keys"]), False) for name in names})
     planted = {ATTRIBUTES: record}
     again = Kept(Plain(), planted, places={"category"}).open().spider
     assert vars(again).keys() & {*names} == {"ticket"}

@@ -110,6 +110,8 @@ class Model(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="allow")
     number: int
     text: str = pydantic.Field(default="t", alias="theText")
+    tags: list[str] = []
+    found: dict[str, int] = pydantic.Field(default_factory=dict)
     _private: list[int] = pydantic.PrivateAttr(default_factory=list)
 
     def model_post_init(self, _: Any) -> None:
@@ -459,7 +461,15 @@ def test_what_a_request_carries_twice_is_one_object_again() -> None:
 
 @pytest.mark.parametrize(
     ("value", "name"),
-    [(Plain(1), "inner"), (Converted(1), "text"), (Model(number=1), "text")],
+    [
+        (Plain(1), "inner"),
+        (Plain(1), "names"),
+        (Converted(1), "text"),
+        (Converted(1), "other"),
+        (Model(number=1), "text"),
+        (Model(number=1), "tags"),
+        (Model(number=1), "found"),
+    ],
 )
 def test_a_field_that_the_class_has_by_now_gets_its_default(
     value: object, name: str
@@ -479,7 +489,7 @@ HERE, OBJECT = __name__, 10
         (OBJECT, (f"{HERE}:Gone", {}), "no class"),
         (OBJECT, (f"{HERE}:Ordinary", {}), "not a valid item class"),
         (OBJECT, (f"{HERE}:Closing", {"number": 1}), "its own code"),
-        (OBJECT, (f"{HERE}:Plain", {"number": 1}), "nothing for names"),
+        (OBJECT, (f"{HERE}:Plain", {"names": []}), "nothing for number"),
         (OBJECT, (f"{HERE}:SlottedChild", {"number": 1, "x": 2}), "not as it was"),
         (OBJECT, (f"{HERE}:Plain", 7), "not as it was"),
         (OBJECT, (f"{HERE}:Color", "GREEN"), "not as it was"),

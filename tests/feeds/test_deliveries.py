@@ -149,7 +149,11 @@ def test_a_store_that_has_gone_back_is_delivered_anew(
 ) -> None:
     """It is put back from a backup; or it is deleted, so the crawl begins anew."""
     place, store = crawl.folder / "items.json", crawl.folder / "job" / "bloomdupe"
-    crawl.settings["FEEDS"] = {"items.json": {**JSON, "overwrite": True}}
+    batch = crawl.folder / "1.json"
+    crawl.settings["FEEDS"] = {
+        "items.json": {**JSON, "overwrite": True},
+        "%(batch_id)d.json": {**JSON, "batch_item_count": 4},
+    }
     crawl.killed(Articles, stop=THIRD)
     backup = shutil.copytree(store, crawl.folder / "backup")
     crawl.run(Articles)
@@ -157,8 +161,11 @@ def test_a_store_that_has_gone_back_is_delivered_anew(
     shutil.rmtree(store)
     if has_backup:
         backup.rename(store)
+    else:
+        batch.unlink()
     crawl.run(Articles)
     assert read(place) == ITEMS
+    assert len(read(batch)) == 4
 
 
 @pytest.mark.parametrize("kind", ["json", "sums"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from scrapy import Request, Spider
 from support.stops import pause
@@ -78,6 +78,21 @@ class Rows(Spider):
 
     def parse(self, response: Any) -> None:
         """Do nothing."""
+
+
+class Numbers(Spider):
+    """Counts its pages in the class."""
+
+    name = "numbers"
+    page = 0
+    seen: ClassVar[set[str]] = set()
+
+    def parse(self, response: Any) -> Any:
+        Numbers.seen.add(response.url)
+        yield {"item": f"{response.url.rpartition('/')[2]} {len(Numbers.seen)}"}
+        Numbers.page += 1
+        if Numbers.page < 8:
+            yield response.follow(f"/{Numbers.page}")
 
 
 class Menus(Spider):
