@@ -16,9 +16,11 @@ from spiders.attributes import (
     Menus,
     NewSite,
     Numbers,
+    OwnSet,
     Pages,
     Rows,
     be_patient,
+    commit_each,
     hold_for,
     write_at_the_end,
 )
@@ -103,6 +105,17 @@ def test_what_a_spider_changes_in_its_class_is_changed_there(crawl: Crawl) -> No
     crawl.run(Numbers)
     found = sorted(item["item"] for item in crawl.items())
     assert found == [f"{n} {n + 1}" for n in range(8)]
+
+
+@on_both_engines
+def test_no_checkpoint_has_a_half_of_a_page_because_of_many_requests(
+    crawl: Crawl,
+) -> None:
+    crawl.site.pages = {"/0": links("/1", "/2"), "/1": "", "/2": "", "/plain": ""}
+    crawl.starts = ("/0",)
+    crawl.killed(OwnSet, at_request=2, before=commit_each)
+    crawl.run(OwnSet)
+    assert sorted(item["item"] for item in crawl.items()) == ["0", "1", "2", "plain"]
 
 
 @on_both_engines

@@ -9,6 +9,7 @@ from support.stops import pause
 from support.waiting import DEADLINE
 
 from bloomdupe.crawl.engines import committing
+from bloomdupe.frontier import partition
 
 
 class Login(Spider):
@@ -95,6 +96,27 @@ class Numbers(Spider):
             yield response.follow(f"/{Numbers.page}")
 
 
+class OwnSet(Spider):
+    """Finds out by itself which pages it has asked for; killed at its first page."""
+
+    name = "own set"
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        self.asked: set[str] = set()
+
+    async def parse(self, response: Any) -> Any:
+        yield {"item": response.url.rpartition("/")[2]}
+        for link in response.css("a::attr(href)").getall():
+            if link not in self.asked:
+                self.asked.add(link)
+                yield response.follow(link, dont_filter=True)
+        yield response.follow("/plain")
+        assert self.crawler.stats is not None
+        if self.crawler.stats.get_value("bloomdupe/runs") == 1:
+            await pause(DEADLINE)
+
+
 class Menus(Spider):
     """Remembers its pages, which wait for requests in memory."""
 
@@ -141,6 +163,11 @@ def hold_for(longest: float) -> None:
 def write_at_the_end() -> None:
     """Write a checkpoint at the end of each run."""
     committing.Committing.is_last_better = lambda *_: False  # type: ignore[method-assign]
+
+
+def commit_each() -> None:
+    """Let each new request be too much for the next checkpoint."""
+    partition.MAX_FRESH = 1
 
 
 def be_patient() -> None:
