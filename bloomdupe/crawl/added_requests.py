@@ -32,14 +32,18 @@ def add_request(
     seen: BloomFilter,
     push: Callable[[SentRequest], object],
 ) -> str:
-    """Make a request pending by ``push``, if it is new; return its count's name."""
+    """Make a request pending by ``push``, if it is new; return its count's name.
+
+    One with ``dont_filter`` is marked as seen only if it is a start request.
+    """
     if rules.keep_out(one.slot, url_of(one.payload)):
         return BLOCKED
     key, exact = one.keys[0]
     if not one.dont_filter and seen.contains(key, exact=exact):
         return SEEN
     push(one)
-    seen.add(key, exact=exact)
+    if one.start or not one.dont_filter:
+        seen.add(key, exact=exact)
     return TAKEN_IN
 
 

@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 import mmh3
 import msgpack  # type: ignore[import-untyped]
 
+from bloomdupe.store.format import delayed_key, stored_priority
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -74,7 +76,8 @@ class SentRequest(NamedTuple):
     @property
     def packed(self) -> bytes:
         """The entry of an inbox."""
-        packed: bytes = msgpack.packb(tuple(self), unicode_errors="surrogatepass")
+        fields = self._replace(priority=stored_priority(self.priority))
+        packed: bytes = msgpack.packb(tuple(fields), unicode_errors="surrogatepass")
         return packed
 
     @classmethod
@@ -87,6 +90,7 @@ class SentRequest(NamedTuple):
             for field, kind in _KINDS.items():
                 if not isinstance(getattr(found, field), kind):
                     raise TypeError(f"{field} has another type")
+            delayed_key(found.not_before or 0, 0)  # or it could not be stored
         except Exception as error:
             raise ValueError(f"it is no request: {error!r}") from error
         return found._replace(keys=keys)

@@ -19,6 +19,7 @@ from pydispatch.dispatcher import (  # type: ignore[import-untyped]
 )
 from scrapy import signals
 from scrapy.core import downloader as downloader_module
+from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.signalmanager import SignalManager
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         AsyncIterator,
         Callable,
         Generator,
+        Iterable,
         Mapping,
     )
 
@@ -269,6 +271,30 @@ def item_pipelines(crawler: Crawler) -> tuple[Any, ...]:
 def listeners(crawler: Crawler, signal: object) -> list[Any]:
     """Return the functions that a crawl's signal calls at present."""
     return list(liveReceivers(getAllReceivers(crawler.signals.sender, signal)))
+
+
+def offsite_of(receiver: Any) -> OffsiteMiddleware | None:
+    """Return Scrapy's filter of offsite links, or a subclass, if it listens there."""
+    offsite = getattr(receiver, "__self__", None)
+    is_plain = (
+        isinstance(offsite, OffsiteMiddleware)
+        and receiver.__func__ is OffsiteMiddleware.request_scheduled
+        and type(offsite).process_request is OffsiteMiddleware.process_request
+    )
+    return offsite if is_plain else None
+
+
+def all_pass(
+    filters: Iterable[OffsiteMiddleware], request: Request, crawler: Crawler
+) -> bool:
+    """Whether a request is on the site, for all these filters of offsite links."""
+    spider: Any = crawler.spider
+    any_domain = not getattr(spider, "allowed_domains", None)
+    return all(
+        (any_domain and type(one) is OffsiteMiddleware)
+        or one.should_follow(request, spider)
+        for one in filters
+    )
 
 
 def stop_crawl(crawler: Crawler, reason: str) -> None:

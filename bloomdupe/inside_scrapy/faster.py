@@ -15,16 +15,16 @@ from pydispatch.dispatcher import Any as AnySignal  # type: ignore[import-untype
 from pydispatch.dispatcher import connections
 from scrapy import Request, signals
 from scrapy.core.downloader import Downloader
-from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.statscollectors import MemoryStatsCollector
 
-from bloomdupe.inside_scrapy.engine import listeners
+from bloomdupe.inside_scrapy.engine import all_pass, listeners, offsite_of
 from bloomdupe.inside_scrapy.private_names import found
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from scrapy.crawler import Crawler
+    from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 
 URL_MODULES = (
     "scrapy.http.request",
@@ -136,15 +136,12 @@ class ScheduledSignal:
         if receivers != self._receivers:
             self._receivers = receivers
             heard = listeners(self._crawler, signals.request_scheduled)
-            offsite = [one.__self__ for one in heard if _is_scrapys_offsite(one)]
-            self._offsite, self._others = offsite, len(offsite) < len(heard)
+            self._offsite = [*filter(None, map(offsite_of, heard))]
+            self._others = len(self._offsite) < len(heard)
         if self._others:
             return True
-        spider: Any = self._crawler.spider
-        if not getattr(spider, "allowed_domains", None):
-            return False
         try:
-            return not all(one.should_follow(request, spider) for one in self._offsite)
+            return not all_pass(self._offsite, request, self._crawler)
         except Exception:  # noqa: BLE001 - the log has it when the signal is sent
             return True
 
@@ -161,14 +158,6 @@ def _receivers(sender: object) -> list[Any]:
         *of_all.get(signal, ()),
         *of_all.get(AnySignal, ()),
     ]
-
-
-def _is_scrapys_offsite(receiver: Any) -> bool:
-    """Whether it is Scrapy's own filter of offsite links, unchanged."""
-    return (
-        type(getattr(receiver, "__self__", None)) is OffsiteMiddleware
-        and receiver.__func__ is OffsiteMiddleware.request_scheduled
-    )
 
 
 PROBED = (

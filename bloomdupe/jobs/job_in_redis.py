@@ -162,6 +162,8 @@ class JobInRedis(Job):
         entries: dict[int, list[bytes]] = {}
         for one in requests:
             number = partition_of(one.home, partitions)
+            if one.dont_filter and not one.start:  # it is not marked as seen
+                one = one._replace(keys=())  # noqa: PLW2901
             entries.setdefault(number, []).append(one.packed)
         for number, some in entries.items():
             crawl.client.ask("RPUSH", crawl.keys.inbox(number), *some)

@@ -19,7 +19,6 @@ from bloomdupe.foreign import json_of
 from bloomdupe.frontier.sent_request import SentRequest, host_of
 from bloomdupe.requests.layout import changed, fields_of
 from bloomdupe.requests.serializer import Serializer
-from bloomdupe.store.format import stored_priority
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -158,7 +157,7 @@ def _read(text: str, fields: dict[str, Any], project: Project) -> SentRequest:
     slot, host = given.get("slot", slot_of(request)), host_of(request.url)
     return SentRequest(
         slot,
-        stored_priority(request.priority),
+        request.priority,
         payload,
         (project.key_of(request),),
         given.get("start", False),

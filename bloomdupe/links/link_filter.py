@@ -31,12 +31,16 @@ from sys import getsizeof
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy import Request, signals
-from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.utils.python import global_object_name
 from w3lib.url import safe_url_string
 
 from bloomdupe.errors import StoreError
-from bloomdupe.inside_scrapy.engine import listeners, spider_middlewares
+from bloomdupe.inside_scrapy.engine import (
+    all_pass,
+    listeners,
+    offsite_of,
+    spider_middlewares,
+)
 from bloomdupe.links.fingerprint import is_known_early, is_plain
 from bloomdupe.printable import logger_of
 
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
+    from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
     from scrapy.http import Response
     from scrapy.link import Link
     from typing_extensions import Self
@@ -191,14 +196,7 @@ class LinkFilter:
         """Whether a request would get as far as the scheduler."""
         if self._max_length and len(request.url) > self._max_length:
             return False
-        spider = self._crawler.spider
-        assert spider is not None  # noqa: S101 - it has just yielded the request
-        any_domain = not getattr(spider, "allowed_domains", None)
-        for offsite in self._offsite:
-            passes = any_domain and type(offsite) is OffsiteMiddleware
-            if not (passes or offsite.should_follow(request, spider)):
-                return False
-        return True
+        return all_pass(self._offsite, request, self._crawler)
 
     def _count(self, dropped: int, response: Response | None = None) -> None:
         """Count duplicates, which a page has yielded."""
@@ -240,11 +238,8 @@ class LinkFilter:
 
     def _find_obstacles(self) -> None:
         """Find out whether a link may change between here and the scheduler."""
-        self._offsite = [
-            receiver.__self__
-            for receiver in listeners(self._crawler, signals.request_scheduled)
-            if _is_offsite(receiver)
-        ]
+        heard = listeners(self._crawler, signals.request_scheduled)
+        self._offsite = [*filter(None, map(offsite_of, heard))]
         obstacle = self._obstacle()
         self._on = obstacle is None
         fingerprinter = self._crawler.request_fingerprinter
@@ -285,7 +280,7 @@ class LinkFilter:
             )
         for name in ("request_scheduled", "request_dropped"):
             for receiver in listeners(self._crawler, getattr(signals, name)):
-                if not (_is_offsite(receiver) or _is_ours(receiver)):
+                if not (offsite_of(receiver) or _is_ours(receiver)):
                     return f"{receiver} listens to the signal {name}"
         return None
 
@@ -310,15 +305,6 @@ def _depth(response: Response) -> int | None:
     """Return the depth that Scrapy has set; with its middleware off, any value."""
     depth = response.meta.get("depth")
     return depth if type(depth) is int else None
-
-
-def _is_offsite(receiver: Any) -> bool:
-    """Whether it is Scrapy's filter of offsite links, or a subclass."""
-    return (
-        isinstance(getattr(receiver, "__self__", None), OffsiteMiddleware)
-        and receiver.__func__ is OffsiteMiddleware.request_scheduled
-        and type(receiver.__self__).process_request is OffsiteMiddleware.process_request
-    )
 
 
 def _is_ours(receiver: Any) -> bool:

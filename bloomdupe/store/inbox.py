@@ -14,6 +14,7 @@ import contextlib
 import os
 import secrets
 import time
+from shutil import copyfile
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.store.files import (
@@ -59,6 +60,17 @@ class Inbox:
         with explained(f"cannot read {self._folder}", self._store), absent:
             found = os.listdir(self._folder)  # noqa: PTH208 - quicker, and often called
         return sorted(one.removesuffix(SUFFIX) for one in found if SUFFIX in one[-5:])
+
+    def copy_to(self, store: Path) -> None:
+        """Copy the messages to the inbox of a copy of the store, before its records.
+
+        A message that the owner takes in meanwhile is among the records.
+        """
+        folder = store / FOLDER
+        folder.mkdir(mode=0o700)
+        for name in self.names():
+            with contextlib.suppress(FileNotFoundError):
+                copyfile(self._place(name), folder / f"{name}{SUFFIX}")
 
     def read(self, name: str) -> dict[str, Any]:
         """Return a message; raises :class:`ValueError` if it cannot be read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgpack  # type: ignore[import-untyped]
 import pytest
 
 from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
@@ -28,10 +29,16 @@ def test_its_home_is_its_host_even_if_that_has_no_name(host: str | None) -> None
     assert home == ("slot" if host is None else host)
 
 
-WRONG = SentRequest(5, "x", 7, not_before="n").packed  # type: ignore[arg-type]
+def test_a_large_priority_is_the_nearest_within_64_bits() -> None:
+    read = SentRequest.read(SentRequest("a", -(10**30), b"").packed)
+    assert read.priority == 1 - (1 << 63)
 
 
-@pytest.mark.parametrize("entry", [b"", b"\xc1", b"\x90", b"\x01", WRONG])
+NEVER = SentRequest("a", 0, b"", not_before=3e13).packed
+WRONG = msgpack.packb([5, "x", 7])
+
+
+@pytest.mark.parametrize("entry", [b"", b"\xc1", b"\x90", b"\x01", WRONG, NEVER])
 def test_anything_else_is_refused(entry: bytes) -> None:
     with pytest.raises(ValueError, match="no request"):
         SentRequest.read(entry)

@@ -36,8 +36,11 @@ def test_an_added_url_is_exact_if_its_like_are() -> None:
     seen = BloomFilter(100, 1e-3)
     payload = Serializer(Follow("follow")).dump(Request("data:,"))
     one = SentRequest("a", 0, payload, ((b"key", True),))
-    assert add_request(one, Rules(), seen, id) == TAKEN_IN
-    assert seen.contains(b"key", exact=True)
+    again = one._replace(keys=((b"again", False),), dont_filter=True)
+    for added in (one, again, again._replace(start=True)):
+        assert add_request(added, Rules(), seen, id) == TAKEN_IN
+        assert seen.contains(b"key", exact=True)
+        assert (b"again" in seen) == added.start
 
 
 def in_order(crawl: Crawl, spider: type[Follow], **options: Any) -> Process:
@@ -208,6 +211,8 @@ def test_a_verb_adds_what_is_left_in_the_inbox_first(crawl: Crawl, site: Site) -
     process.send(signal.SIGSTOP)
     crawl.bloomdupe("add", "job", f"{site.base}/new", f"--priority={1 << 64}")
     assert f"{site.base}/new\n" in crawl.bloomdupe("list", "job")
+    crawl.bloomdupe("backup", "job", "copy")
+    assert Inbox(crawl.folder / "copy").names() == inbox(crawl) != []
     process.kill()
     site.release()
     before = len(site.requested)

@@ -72,9 +72,9 @@ class SlotRules(Participant):
     ``BLOOMDUPE_MAX_PENDING_PER_SLOT`` bounds the pending requests of a slot,
     ``BLOOMDUPE_MAX_PAGES_PER_SLOT`` the requests ever accepted, over all runs of the
     job. A dropped request is not marked as seen: a page that links to it later yields
-    it again, and it is accepted if there is room then. The limits do not apply to
-    requests with ``dont_filter``, such as start requests, nor to retries and redirects
-    of accepted requests.
+    it again, and it is accepted if there is room then. The limits do not apply to start
+    requests, to requests with ``dont_filter`` and those that a user adds, nor to
+    retries and redirects of accepted requests.
     """
 
     def __init__(self, session: Session) -> None:

@@ -11,6 +11,7 @@ import lmdb
 from bloomdupe.errors import StoreError, StoreIOError
 from bloomdupe.store import files
 from bloomdupe.store.format import FORMAT, MAGIC, META, TABLES, meta_records
+from bloomdupe.store.inbox import Inbox
 from bloomdupe.store.lmdb.check import check_data, check_format
 from bloomdupe.store.lmdb.environment import (
     LmdbSnapshot,
@@ -198,6 +199,7 @@ class LmdbStore(Store):
         with explained(f"cannot copy {self.path} to {target}", target.parent):
             files.delete_unfinished(building)
             building.mkdir(mode=0o700, parents=True)
+            Inbox(self.path).copy_to(building)
             with (
                 self.snapshot() as snapshot,
                 open_environment(building, lock=False) as copy,
