@@ -100,7 +100,6 @@ class Acceptance:
         marked = ours is not None and (start or not request.dont_filter)
         keys = [key] if marked else []
         if start:
-            engine.failures.start_yields(key[0])
             skip, forced, further = engine.starting.judge(
                 request, key, forced=forced, marked=ours is not None
             )
@@ -110,6 +109,7 @@ class Acceptance:
                 if engine.starting.repeats_itself:
                     self._warn("polling", POLLING, request)
                 return False
+            engine.failures.start_yields(key[0])
             keys += further
         has_room = answers or start
         if not (forced or self._passes(request, keys, has_room=has_room, form=form)):
@@ -117,6 +117,8 @@ class Acceptance:
         request, not_before, repeats = self._delayed(
             request, parent, not_before, answers=answers
         )
+        if keys and ours is not None and engine.starting.has_rounds(request.method):
+            keys.append(ours.key_of(request))  # by which a verb finds it
         slot = engine.slot_of(request)  # it may change the request
         payload = self._payload(request, parent if repeats else None)
         if start and forced and not request.dont_filter:

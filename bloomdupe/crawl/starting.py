@@ -244,9 +244,13 @@ class Starting:
 
     def of_round(self, fingerprint: bytes, method: str) -> bytes:
         """Return the key of a request: each round sends a form, a login say, anew."""
-        if self._run.round > 1 and method not in SAFE:
+        if self.has_rounds(method):
             return b"round %d %b" % (self._run.round, fingerprint)
         return fingerprint
+
+    def has_rounds(self, method: str) -> bool:
+        """Whether a request has another key than in the first round."""
+        return self._run.round > 1 and method not in SAFE
 
     # Pages of start requests with dont_filter
 

@@ -97,7 +97,8 @@ async def _hand_over(
     most = slot.feed_options["batch_item_count"] or None
     anew, put = replaces(slot), left.delivered.put
     start = feed.record["begin"] if anew and not most else record["end"]
-    anew = anew or record["batch"] < record.get("again", 0)
+    if most and record["batch"] < record.get("again", 0):
+        anew = True
     place, storage = local_path(slot, exporter.here), slot.storage
     target = None
     if place is not None:

@@ -199,7 +199,8 @@ class Delivered:
             if one["journal"] == journal.turn and one["end"] > journal.size
         ]
         for one in later:
-            one |= {"end": one["begin"], "batch": 1, "again": one["batch"]}
+            again = max(one["batch"], one.get("again", 0))
+            one |= {"end": one["begin"], "batch": 1, "again": again}
         if later:
             write_json(self._place, records)
 

@@ -217,13 +217,13 @@ class Frontier:
         for partition in self.all:
             if not partition.is_leaving:
                 self._move_due(partition)
-        while (queue := self._rotation.next(self._clock())) is not None:
+        while (queue := self._rotation.next(now := self._clock())) is not None:
             if not self._is_loaded(queue):
                 continue
             entry, partition = queue.pop(), queue.slots.partition
             if not queue.pending:
                 self._rotation.leave(queue)
-            entry.active = True
+            entry.active, queue.handed_out = True, now
             self._rotation.count(queue, 1)
             partition.pending -= 1
             partition.unacked += 1
@@ -355,6 +355,11 @@ class Frontier:
             if partition.due:
                 return True
         return False
+
+    @property
+    def overdue(self) -> bool:
+        """Whether a checkpoint must not wait for anything."""
+        return any(partition.overdue for partition in self.all)
 
     def checkpoint(self, *others: Part) -> None:
         """Make everything durable in one transaction, together with more parts.

@@ -32,6 +32,10 @@ MAX_FRESH = 3 << 19
 requests of usual size in a slot, or 500 in as many slots. A checkpoint stops the
 crawl, and takes some 20 ms then. See :attr:`Entry.size`."""
 
+OVERDUE = 8
+"""Times :data:`MAX_FRESH` that may wait for pages at work, to a checkpoint that is
+due."""
+
 SLOT_BYTES = 2_000
 """Bytes that a slot with new requests counts for besides them: its requests and its
 number of requests are in pages that other slots of the checkpoint seldom share."""
@@ -170,6 +174,11 @@ class Partition:
     def due(self) -> bool:
         """Whether a checkpoint should not wait, also if one is out."""
         return (self._new_bytes >= MAX_FRESH and bool(self._fresh)) or self.seen.due
+
+    @property
+    def overdue(self) -> bool:
+        """Whether a checkpoint must not wait for anything."""
+        return self._new_bytes >= OVERDUE * MAX_FRESH or self.seen.due
 
     def prepare(self) -> Part:
         """Return the part of the next checkpoint, fingerprints included.

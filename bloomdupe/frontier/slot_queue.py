@@ -128,6 +128,8 @@ class SlotQueue:
     """What is remembered of the slot besides its requests."""
     slots: Any = None
     """The :class:`Slots` that it belongs to."""
+    handed_out: float = 0.0
+    """Time of the last request that was handed out, by the clock of the frontier."""
     # Of bloomdupe.frontier.rotation:
     active: int = 0
     ring: OrderedDict[SlotQueue, None] | deque[str] | None = None

@@ -43,6 +43,9 @@ RECHECK = 0.05
 """Seconds until a slot is checked again that foreign requests keep busy."""
 SOON = 0.005
 """Seconds until ``start()`` has gone on after a request, if it does not wait long."""
+SLOW = 0.02
+"""Seconds after which a request that has not reached the downloader is in a middleware
+that takes its time: then it does not count as one that waits in the downloader."""
 LONG = 1.0
 """Seconds until a slot is checked again without a call meanwhile."""
 
@@ -100,11 +103,12 @@ class EngineAccess:
         """Return the name of the downloader's slot for a request."""
         return str(self._downloader.get_slot_key(request))
 
-    def wait(self, name: str, in_flight: int) -> float:
+    def wait(self, name: str, in_flight: int, handed_out: float) -> float:
         """Return the seconds until the downloader can use another request in a slot.
 
         ``in_flight`` is the number of requests of this scheduler in the slot, also of
-        those that have not reached it yet.
+        those that have not reached it yet. The last was ``handed_out`` at that time, by
+        :func:`time.monotonic`.
         """
         slot = self._slots.get(name)
         if slot is None:
@@ -117,13 +121,18 @@ class EngineAccess:
             transferring = len(slot.transferring)
             if len(slot.active) > in_flight and len(slot.active) >= concurrency > 0:
                 return RECHECK  # inline requests, robots.txt: their end is not reported
+        on_the_way = in_flight - (0 if slot is None else len(slot.active))
+        if on_the_way > 0:
+            few = delay <= 0 or on_the_way < concurrency or concurrency <= 0
+            if few and time.monotonic() >= handed_out + SLOW:
+                in_flight -= on_the_way
         if in_flight >= concurrency > 0:
-            return LONG
+            return SLOW if on_the_way > 0 else LONG
         if delay <= 0:
             return 0.0
         if in_flight > transferring:
             # A request is there already, and will go when the delay is over.
-            return max(float(delay) * 0.5, RECHECK)
+            return SLOW if on_the_way > 0 else max(float(delay) * 0.5, RECHECK)
         if slot is None:
             return 0.0
         # The downloader draws the delay anew each time it looks; a request that

@@ -1,6 +1,6 @@
 """Format: the bytes of a store, and every kind of record in it.
 
-Format 3. ``data.mdb`` has the named databases of LMDB in the table below, which are
+Format 4. ``data.mdb`` has the named databases of LMDB in the table below, which are
 called tables. A :class:`bloomdupe.store.store.Part` is written to them, and
 :class:`bloomdupe.store.snapshot.Snapshot` reads them.
 
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 MAGIC = "bloomdupe"
-FORMAT = 3
+FORMAT = 4
 BLOCK_BYTES = 8168
 """Size of a block of bits: two LMDB overflow pages (8,176 bytes) less a checksum."""
 DIGEST_BYTES = 16

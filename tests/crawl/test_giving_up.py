@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from spiders.follow import Unstorable
-from spiders.giving_up import AsksAgain, Copies, HalfWay, Wrong
+from spiders.giving_up import AsksAgain, Copies, HalfWay, Lasting, Wrong
 from support.crawl import Crawl
 from support.engines import on_both_engines
 from support.site import Answer, Page, Pages, Site, links
@@ -113,6 +113,18 @@ def test_a_new_round_retries_links_with_the_meta_of_a_start_request(
     assert failures(crawl) == {}
 
 
+def test_a_failed_start_request_of_a_round_that_was_killed_stays(
+    crawl: Crawl, pages: dict[str, Page]
+) -> None:
+    crawl.settings |= {"BLOOMDUPE_START_REQUESTS": "again"}
+    crawl.starts = ("/x",)
+    pages["/x"] = ["a page", Answer("", 404)]
+    crawl.run(Lasting)
+    crawl.killed(Lasting, stop="here failed")
+    assert crawl.run(Lasting).requested == []
+    assert failures(crawl).keys() == {"/x"}
+
+
 @on_both_engines
 def test_a_retry_of_an_errback_is_no_other_request(
     crawl: Crawl, pages: dict[str, Page]
@@ -121,6 +133,7 @@ def test_a_retry_of_an_errback_is_no_other_request(
     crawl.killed(AsksAgain, at_request=3)
     crawl.run(AsksAgain, **AGAIN)
     assert failures(crawl) == {}
+    assert crawl.site.requested.count("/fail404") == 3
 
 
 @on_both_engines

@@ -37,6 +37,20 @@ def test_a_crawl_is_complete_and_its_stats_are_true(
     assert total(run.stats, "bloomdupe/pending", "bloomdupe/unfinished") == [0, 0]
 
 
+@pytest.mark.parametrize(("concurrency", "delay"), [(2, 0), (8, 0.01)])
+def test_requests_in_a_slow_middleware_leave_room_for_others(
+    crawl: Crawl, concurrency: int, delay: float
+) -> None:
+    run = crawl.run(
+        Follow,
+        starts=("/", "/1", "/2", "/3"),
+        DOWNLOADER_MIDDLEWARES={"spiders.scheduler.Gathers": 1},
+        CONCURRENT_REQUESTS_PER_DOMAIN=concurrency,
+        DOWNLOAD_DELAY=delay,
+    )
+    assert run.finish_reason == "finished"
+
+
 def test_start_requests_that_are_new_are_work_for_a_finished_job(crawl: Crawl) -> None:
     crawl.run(Follow)
     run = crawl.run(Follow, starts=("/", "/new"))

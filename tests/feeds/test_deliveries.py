@@ -153,7 +153,10 @@ def test_a_store_that_has_gone_back_is_delivered_anew(
     crawl.settings["FEEDS"] = {
         "items.json": {**JSON, "overwrite": True},
         "%(batch_id)d.json": {**JSON, "batch_item_count": 4},
+        "old.sums": {"format": "sums"},
     }
+    old = crawl.folder / "old.sums"
+    old.write_text("old\n")
     crawl.killed(Articles, stop=THIRD)
     backup = shutil.copytree(store, crawl.folder / "backup")
     crawl.run(Articles)
@@ -163,8 +166,10 @@ def test_a_store_that_has_gone_back_is_delivered_anew(
         backup.rename(store)
     else:
         batch.unlink()
+        old.write_text("old\n")
     crawl.run(Articles)
     assert read(place) == ITEMS
+    assert items_in(old.read_bytes().removeprefix(b"old\n"), "sums") == ITEMS
     assert len(read(batch)) == 4
 
 

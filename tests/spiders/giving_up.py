@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from scrapy import Spider
+from scrapy import Request, Spider
 from scrapy.exceptions import DropItem, IgnoreRequest
+from support.stops import moment
 
 
 class Wrong(Spider):
@@ -52,6 +53,16 @@ class Copies(Wrong):
     def parse(self, response: Any) -> Any:
         for href in response.css("a::attr(href)").getall():
             yield response.follow(href, meta=response.meta)
+
+
+class Lasting(Wrong):
+    """Its ``start()`` has not ended when it is killed."""
+
+    async def start(self) -> Any:
+        for url in self.start_urls:
+            yield Request(url)
+        stats, failed = self.crawler.stats, "httperror/response_ignored_count"
+        await moment(self, "failed", when=lambda: stats.get_value(failed))
 
 
 class AsksAgain(Wrong):

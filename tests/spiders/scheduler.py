@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,19 @@ from spiders.follow import Follow
 def sample_often() -> None:
     """Let the watch over the crawl sample ten times a second."""
     bloomdupe.crawl.progress.watch.SAMPLE_INTERVAL = 0.1
+
+
+class Gathers:
+    """Lets no request pass before there are four."""
+
+    def __init__(self) -> None:
+        self.inside, self.all_there = 0, asyncio.Event()
+
+    async def process_request(self, request: Any, spider: Any = None) -> None:
+        self.inside += 1
+        if self.inside == 4:
+            self.all_there.set()
+        await self.all_there.wait()
 
 
 class Command(logging.Handler):

@@ -28,9 +28,6 @@ SHORTEST_HOLD, LONGEST_HOLD = 0.1, 5.0
 SHARE, LATEST = 5, 10.0
 """A longer hold comes after so many times its length without a checkpoint, or after so
 many seconds."""
-MOST_BEYOND = 20_000
-"""Requests taken in while a checkpoint that should not wait does, so that no page is at
-work whose changes of the spider's memory would be in it by half."""
 SKIPPED = 20
 """Checkpoints that do not wait after the longest hold was in vain. Each time it is in
 vain again, there are twice as many, up to so many for each 0.1 seconds of it."""
@@ -66,8 +63,9 @@ class Committing:
         then; whether there was one after the first."""
         self.backpressure = False
         """Whether callbacks pause: their output is kept in memory until a commit."""
-        self._beyond, self._waits = 0, False
-        """Requests since a checkpoint should not wait; whether it waits anyway."""
+        self._is_patient: bool | None = None
+        """Whether a checkpoint that should not wait does, so that no page is at work
+        whose changes of the spider's memory would be in it by half; None: unknown."""
 
     def _is_at_work(self) -> bool:
         """Whether a page has begun that is not done."""
@@ -114,10 +112,9 @@ class Committing:
             self._tick.set(0)
         elif not self.is_out:
             return
-        if not self._beyond:
-            self._waits = self.quiet.matters()
-        self._beyond += 1
-        is_patient = self._waits and self._beyond < MOST_BEYOND
+        if self._is_patient is None:
+            self._is_patient = self.quiet.matters()
+        is_patient = self._is_patient and not self._engine.frontier.overdue
         self.backpressure = self._engine.durable and not is_patient
 
     def _on_tick(self) -> None:
@@ -138,7 +135,7 @@ class Committing:
         engine = self._engine
         if engine.session.closed or self.is_out:
             return
-        self._beyond = 0
+        self._is_patient = None
         soon, due = engine.after_commit(), engine.frontier.due
         self.backpressure = self.backpressure and due and not engine.fails()
         self._tick.set(SOON if soon or due else self._interval)

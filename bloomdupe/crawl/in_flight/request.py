@@ -94,7 +94,7 @@ class InFlightRequest:
     failed: FailureReason | None = None
     """The first failure, if there is any."""
     retried: bool = False
-    """Whether the answer was a retry of the same request."""
+    """Whether the answer was a retry of the same request, or its errback asks again."""
     try_counts: bool = True
     """Whether a retry of it counts as one of its tries."""
 

@@ -223,6 +223,7 @@ class Failures(Participant):
             return None
         if self._fingerprint(request) != self._fingerprint(work.request):
             return None
+        work.retried = True
         return self._key_of(self._of(work.entry.queue.name), work)
 
     def kept_out(self, slot: str, payload: bytes) -> None:
@@ -247,7 +248,7 @@ class Failures(Participant):
             times=1 if before is None else before.times + 1,
             time=round(time.time(), 3),
             parent=None if referer is None else referer.decode("latin-1"),
-            waiting=False,
+            waiting=in_flight.retried,
             slot=in_flight.entry.queue.name,
             priority=request.priority,
             payload=self._payload(in_flight) if before is None else before.payload,

@@ -133,7 +133,7 @@ class SlotRules(Participant):
             backoff = backoff_of(state, now, paused=paused, delay=delay)
             if backoff is not None:
                 return backoff.until - now
-        return self._engine.wait(name, in_flight)
+        return self._engine.wait(name, in_flight, slot.handed_out)
 
     def backing_off(self) -> dict[str, float]:
         """Return the slots that back off, until Unix times."""
