@@ -97,12 +97,16 @@ async def _hand_over(
     most = slot.feed_options["batch_item_count"] or None
     anew, put = replaces(slot), left.delivered.put
     start = feed.record["begin"] if anew and not most else record["end"]
+    bases, number = record.get("bases", {}), str(record["batch"])
     if most and record["batch"] < record.get("again", 0):
         anew = True
     place, storage = local_path(slot, exporter.here), slot.storage
     target = None
     if place is not None:
-        target = Target(place, start, record.get("target"), empty_before=anew)
+        target = Target(
+            place, start, record.get("target"), empty_before=anew,
+            base=bases.get(number, 0),
+        )  # fmt: skip
         start, slot.storage = target.start, target
     done = {**record, "batch": record["batch"] + 1}
     try:
@@ -128,8 +132,8 @@ async def _hand_over(
         if hasattr(file, "flush") and not getattr(file, "closed", False):
             file.flush()
         await ensure_awaitable(storage.store(file))
-    if most:
-        done.pop("target", None)
+    if most and (base := done.pop("target", {}).get("base")):
+        done["bases"] = {**bases, number: base}
     put(feed.name, done)
     return done
 
@@ -152,7 +156,7 @@ class Target:
 
     A file that is as it was left gets its last items again, with the new ones. A file
     that was changed belongs to the user: the new items, from ``start`` on, are added.
-    ``empty_before`` says that there is nothing before the items.
+    ``empty_before`` says that nothing is before the items but ``base`` bytes.
     """
 
     def __init__(
@@ -162,10 +166,11 @@ class Target:
         last: dict[str, Any] | None,
         *,
         empty_before: bool,
+        base: int = 0,
     ) -> None:
         self._place = Path(os.path.realpath(place))
         self._beside = self._place.with_name(f".{self._place.name}.part")
-        self._base, self.start = 0, start
+        self._base, self.start = base, start
         self._ends: list[list[Any]] = []
         self._file: IO[bytes] | None = None
         if empty_before or not self._place.exists():

@@ -171,6 +171,7 @@ class Delivered:
     ``end``      position up to which the items are delivered
     ``batch``    number of the next batch
     ``again``    batches before this number are delivered again, and replaced
+    ``bases``    bytes before the items of a batch, by its number, if there are any
     ``target``   of a local file, see :class:`~bloomdupe.feeds.delivery.Target`; of a
                  batch only until it is complete
     """

@@ -103,10 +103,11 @@ def _as_plain(value: Any) -> Any:
     """Return what a feed gets for a value that could not be read again."""
     from itemadapter import ItemAdapter  # as in objects._made()
 
-    if type(value) in (datetime.datetime, datetime.time):  # of a zone without a name
-        offset = value.utcoffset()
-        zone = None if offset is None else datetime.timezone(offset)
-        return value.replace(tzinfo=zone)
+    times: tuple[Any, ...] = (datetime.datetime, datetime.date, datetime.time)
+    for kind in times:  # of a derived type, or a zone without a name
+        if isinstance(value, kind):
+            with suppress(ValueError):
+                return kind.fromisoformat(kind.isoformat(value))
     if ItemAdapter.is_item(value):  # of a class without a name
         return dict(ItemAdapter(value))
     return next(make for kind, make in _PLAIN if isinstance(value, kind))(value)

@@ -244,6 +244,7 @@ MADE: Any = dataclasses.make_dataclass("Made", [("path", Any)], frozen=True)
 NAMELESS_ENUM: Any = enum.Enum("Made", {"RED": "red"}, type=str)  # type: ignore[misc]
 ZONE = Zone("Asia/Tokyo")
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=ZONE)
+Moment: Any = type("Moment", (datetime.datetime,), {})
 NESTED = json.loads("[" * 390 + "]" * 390)
 
 
@@ -253,6 +254,7 @@ NESTED = json.loads("[" * 390 + "]" * 390)
         (MADE(MADE([1])), {"path": {"path": [1]}}),
         (NOON, datetime.datetime.fromisoformat("2026-01-01T12:00+09:00")),
         (datetime.time(12, tzinfo=ZONE), datetime.time(12)),
+        (Moment(2026, 1, 1), datetime.datetime.fromisoformat("2026-01-01")),
         (NOON.isocalendar(), [2026, 1, 4]),
         ({frozenset([MADE("a")])}, [[{"path": "a"}]]),
         (NAMELESS_ENUM.RED, "red"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -157,6 +158,8 @@ def test_a_store_that_has_gone_back_is_delivered_anew(
     }
     old = crawl.folder / "old.sums"
     old.write_text("old\n")
+    second = crawl.folder / "2.json"
+    second.write_text("[]\n")
     crawl.killed(Articles, stop=THIRD)
     backup = shutil.copytree(store, crawl.folder / "backup")
     crawl.run(Articles)
@@ -167,10 +170,12 @@ def test_a_store_that_has_gone_back_is_delivered_anew(
     else:
         batch.unlink()
         old.write_text("old\n")
+        second.write_text("[]\n")
     crawl.run(Articles)
     assert read(place) == ITEMS
     assert items_in(old.read_bytes().removeprefix(b"old\n"), "sums") == ITEMS
     assert len(read(batch)) == 4
+    assert len(json.loads(second.read_text().removeprefix("[]\n"))) == 4
 
 
 @pytest.mark.parametrize("kind", ["json", "sums"])
