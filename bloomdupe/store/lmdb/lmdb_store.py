@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
     from bloomdupe.store.format import Sums
 
+MEANWHILE = (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY)
+"""What goes wrong if another process has made a store meanwhile."""
 BATCH_BYTES = 16 << 20
 """Bytes of a transaction when records are copied."""
 
@@ -290,8 +293,8 @@ class Directory:
                             leftover.unlink()
                     _build(building, records)
                     files.put_directory(building, path)
-            except OSError:
-                if not self.exists():
+            except OSError as error:
+                if error.errno not in MEANWHILE or not self.exists():
                     raise
                 with contextlib.suppress(StoreError):
                     files.delete_unfinished(building)
