@@ -33,8 +33,7 @@ requests of usual size in a slot, or 500 in as many slots. A checkpoint stops th
 crawl, and takes some 20 ms then. See :attr:`Entry.size`."""
 
 OVERDUE = 8
-"""Times :data:`MAX_FRESH` that may wait for pages at work, to a checkpoint that is
-due."""
+"""A checkpoint that is due waits for pages at work up to so many :data:`MAX_FRESH`."""
 
 SLOT_BYTES = 2_000
 """Bytes that a slot with new requests counts for besides them: its requests and its

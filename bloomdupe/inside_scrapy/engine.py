@@ -123,8 +123,9 @@ class EngineAccess:
                 return RECHECK  # inline requests, robots.txt: their end is not reported
         on_the_way = in_flight - (0 if slot is None else len(slot.active))
         if on_the_way > 0:
-            few = delay <= 0 or on_the_way < concurrency or concurrency <= 0
-            if few and time.monotonic() >= handed_out + SLOW:
+            # With a delay, all of them would wait in the downloader later.
+            bounded = delay > 0 and on_the_way >= concurrency > 0
+            if not bounded and time.monotonic() >= handed_out + SLOW:
                 in_flight -= on_the_way
         if in_flight >= concurrency > 0:
             return SLOW if on_the_way > 0 else LONG

@@ -1,4 +1,4 @@
-"""Faster: requests without checks; calls and signals without what they need not.
+"""Faster: requests without checks, calls without wrappers, signals only if heard.
 
 ``Request()`` checks and converts its arguments, and escapes the URL. If the caller
 knows that there is nothing to convert, setting the private attributes takes a third of

@@ -50,7 +50,8 @@ def test_scrapys_own_filter_fetches_the_start_page_twice(crawl: Crawl) -> None:
 
 def test_after_a_kill_it_logs_that_the_queue_is_gone(crawl: Crawl) -> None:
     crawl.settings["SCHEDULER"] = SCRAPYS
-    crawl.killed(Follow, at_request=1)
+    killed = crawl.killed(Follow, at_request=1)
+    assert f"SCHEDULER is {SCRAPYS}, which keeps pending requests" in killed.log
     log = crawl.run(Follow).log
     (line,) = (line for line in log.splitlines() if "was killed" in line)
     assert "ERROR" in line

@@ -108,14 +108,17 @@ def test_what_a_spider_changes_in_its_class_is_changed_there(crawl: Crawl) -> No
 
 
 @on_both_engines
+@pytest.mark.parametrize("overdue", [1 << 40, 1])
 def test_no_checkpoint_has_a_half_of_a_page_because_of_many_requests(
-    crawl: Crawl,
+    crawl: Crawl, overdue: int
 ) -> None:
+    """The control: there are so many that it cannot wait."""
     crawl.site.pages = {"/0": links("/1", "/2"), "/1": "", "/2": "", "/plain": ""}
     crawl.starts = ("/0",)
-    crawl.killed(OwnSet, at_request=2, before=commit_each)
+    crawl.killed(OwnSet, at_request=2, before=partial(commit_each, overdue))
     crawl.run(OwnSet)
-    assert sorted(item["item"] for item in crawl.items()) == ["0", "1", "2", "plain"]
+    found = sorted(item["item"] for item in crawl.items())
+    assert (found == ["0", "1", "2", "plain"]) == (overdue > 1)
 
 
 @on_both_engines

@@ -163,9 +163,9 @@ def write_at_the_end() -> None:
     committing.Committing.is_last_better = lambda *_: False  # type: ignore[method-assign]
 
 
-def commit_each() -> None:
+def commit_each(overdue: int) -> None:
     """Let each new request be too much for the next checkpoint."""
-    partition.MAX_FRESH, partition.OVERDUE = 1, 1 << 40
+    partition.MAX_FRESH, partition.OVERDUE = 1, overdue
 
 
 def be_patient() -> None:

@@ -108,14 +108,16 @@ class Committing:
 
         Or as soon as the checkpoint that is out is written. Until then callbacks pause.
         """
-        if self._tick.is_set:
-            self._tick.set(0)
-        elif not self.is_out:
+        if not (self._tick.is_set or self.is_out):
             return
-        if self._is_patient is None:
+        first = self._is_patient is None
+        if first:
             self._is_patient = self.quiet.matters()
         is_patient = self._is_patient and not self._engine.frontier.overdue
         self.backpressure = self._engine.durable and not is_patient
+        # It is called for each new request, and a checkpoint may wait meanwhile.
+        if self._tick.is_set and (first or self.backpressure):
+            self._tick.set(0)
 
     def _on_tick(self) -> None:
         if self.backpressure or not self._engine.durable:

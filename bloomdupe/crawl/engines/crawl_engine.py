@@ -312,7 +312,7 @@ class CrawlEngine:
     def _inherited(
         self, request: Request, work: InFlightRequest, *, repeats: bool
     ) -> Visit:
-        """Return what a request inherits from another, to whose answer it belongs."""
+        """Return the visit that a request inherits from the work that yields it."""
         if repeats:
             return self.revisits.follow(work, request.url)
         if work.failed:  # an errback may ask again by itself

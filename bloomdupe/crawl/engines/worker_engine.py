@@ -318,9 +318,9 @@ class WorkerEngine(CrawlEngine):
         self._read_record()
 
     def _read_record(self) -> None:
-        """Go on with a record; what its leader has finished stays so.
+        """Go on with a record; a round that its leader has finished stays finished.
 
-        Then all of ``start()`` is done. Only one that stays opens the crawl again.
+        Then ``start()`` is not called again. A run that stays open goes on.
         """
         notes, sample = self.frontier.seen.notes, self._sample
         finished = (

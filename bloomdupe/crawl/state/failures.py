@@ -178,8 +178,8 @@ class Failures(Participant):
     def start_ended(self) -> None:
         """Retry failed start requests that ``start()`` has not yielded.
 
-        Links may have been made with the ``meta`` of one, and ``start()`` may yield
-        others by now.
+        These are links with a copy of the ``meta`` of a start request, and requests
+        that an earlier ``start()`` has yielded.
         """
         later, self._later = self._later, {}
         for ledger, digest in chain.from_iterable(later.values()):
@@ -218,7 +218,10 @@ class Failures(Participant):
             ledger.forget(self._key_of(ledger, in_flight))
 
     def repeated_by(self, request: Request, work: InFlightRequest) -> bytes | None:
-        """Return the key of a request that fails now, if another is for its page."""
+        """Note that a request repeats the request of ``work``, which fails now.
+
+        Returns the key of the failure, or None if the request is for another page.
+        """
         if not self._limit or work.is_start_item or not work.first:
             return None
         if self._fingerprint(request) != self._fingerprint(work.request):
