@@ -20,7 +20,7 @@ from bloomdupe.inside_scrapy.engine import fail_crawl, opening
 from bloomdupe.links.fingerprint import fingerprint_function
 from bloomdupe.links.link_filter import Duplicate, attach_link_filter
 from bloomdupe.printable import logger_of, near
-from bloomdupe.store.format import DELAYED, QUEUE
+from bloomdupe.store.format import QUEUE
 from bloomdupe.store.system_errors import reason_of
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class BloomDupeFilter(BaseDupeFilter):
     def _check_frontier(self, store: Store) -> None:
         """Refuse a store with pending requests that Scrapy's scheduler cannot see."""
         with store.snapshot() as snapshot:
-            pending = snapshot.entries(QUEUE) + snapshot.entries(DELAYED)
+            pending = snapshot.entries(QUEUE)
         if pending:
             raise StoreMismatchError(
                 f"JOBDIR: in {self._job.settings.directory} {pending:,}"

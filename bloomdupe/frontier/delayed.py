@@ -6,27 +6,24 @@ import math
 from typing import TYPE_CHECKING
 
 from bloomdupe.frontier.slot_queue import Entry, SlotQueue
-from bloomdupe.store.format import DELAYED_KEY
+from bloomdupe.store.format import DELAYED, delayed_value, due_of, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Container
-
-    from bloomdupe.frontier.slot_queue import Read
     from bloomdupe.frontier.slots import Slots
 
 
 class DelayedQueue(SlotQueue):
     """Requests by their not-before time, as in the queue of a slot.
 
-    They are stored in the table ``delayed``, in the order of their times. The next
-    request is always in memory. A request that is due *moves* into the queue of its
-    slot: in memory at once, and in the store with the next checkpoint, which deletes it
-    here and stores it there, unless it is done by then. So after a crash it is in
-    exactly one table. The frontier writes and deletes them as it does all requests.
+    They are stored like a slot with the number :data:`DELAYED`. The next request is
+    always in memory. A request that is due *moves* into the queue of its slot: in
+    memory at once, and in the store with the next checkpoint, which deletes it here and
+    stores it there, unless it is done by then. So after a crash it is in exactly one
+    place.
     """
 
     def __init__(self, slots: Slots, stored: int) -> None:
-        super().__init__(0, "", stored)
+        super().__init__(DELAYED, "", stored)
         self.slots = slots
         self._find_next()
 
@@ -36,7 +33,7 @@ class DelayedQueue(SlotQueue):
         self.next_due = math.inf
         """Unix time at which the next request is due; infinite without any."""
         if self.heap:
-            self.next_due = DELAYED_KEY.unpack(self.heap[0][0])[0] / 1e6
+            self.next_due = due_of(self.heap[0][0])
 
     def push(self, entry: Entry) -> None:
         """Add a request."""
@@ -54,11 +51,14 @@ class DelayedQueue(SlotQueue):
         super().relieve()
         self._find_next()
 
-    def _read(self, but: Container[bytes]) -> Read:
-        items: list[tuple[bytes, Entry]] = []
-        found, more = self._store.now.next_delayed(self.bound, but, self.batch)
-        for one in found:
-            entry = Entry(self, one.key, one.payload, stored=True)
-            entry.turn = one.slot, one.priority, one.start
-            items.append((one.key, entry))
-        return items, more
+    def stored_value(self, entry: Entry) -> bytes | None:
+        """Return a request as it is stored: with what its slot must know."""
+        assert entry.payload is not None  # noqa: S101 - or it is not stored
+        slot, priority, start = entry.turn
+        return delayed_value(slot, priority, entry.payload, start=start)
+
+    def _read_entry(self, rank: bytes, value: bytes) -> Entry:
+        slot, priority, start, payload = unpacked(value)
+        entry = super()._read_entry(rank, payload)
+        entry.turn = slot, priority, start
+        return entry

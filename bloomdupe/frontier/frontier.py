@@ -18,7 +18,7 @@ from bloomdupe.frontier.slot_queue import (
     QueueOrder,
     SlotQueue,
 )
-from bloomdupe.store.format import delayed_key
+from bloomdupe.store.format import delayed_rank
 from bloomdupe.store.store import Commit, Part
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class Frontier:
             self._join(partition, entry, slot, priority, start=start, sequence=sequence)
             return entry
         entry.queue = partition.delayed
-        entry.rank = delayed_key(not_before, partition.sequence)
+        entry.rank = delayed_rank(not_before, partition.sequence)
         entry.turn = slot, priority, start
         partition.sequence += 1
         partition.add(entry)

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING
 
 from bloomdupe.frontier.delayed import DelayedQueue
 from bloomdupe.frontier.slots import Slots
-from bloomdupe.store.format import (
-    DELAYED,
-    META,
-    QUEUE,
-    delayed_value,
-    meta_records,
-    request_key,
-)
+from bloomdupe.store.format import META, QUEUE, meta_records, request_key
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
@@ -105,13 +98,13 @@ class Partition:
         with store.snapshot() as snapshot:
             record = snapshot.record(RECORD) or {}
             self.sequence = record.get("sequence", 0)
-            self.slots.restore(snapshot, record.get("clock", 0.0))
-            stored, delayed = snapshot.entries(QUEUE), snapshot.entries(DELAYED)
+            delayed = self.slots.restore(snapshot, record.get("clock", 0.0))
+            stored = snapshot.entries(QUEUE)
         self.pending = sum(pending for _, pending in self.slots.pending())
-        if self.pending != stored:
+        if self.pending + delayed != stored:
             raise snapshot.damaged(
-                f"the slots account for {self.pending:,} requests, but {stored:,} were"
-                " written"
+                f"the slots account for {self.pending + delayed:,} requests, but"
+                f" {stored:,} were written"
             )
         return delayed
 
@@ -189,7 +182,6 @@ class Partition:
         any more once the next part is prepared.
         """
         seen = self.seen.prepare()
-        delayed = self.delayed
         self._writing.update(self._fresh)
         self._removing.update(self._acked)
         self._fresh, self._acked = {}, {}
@@ -197,25 +189,14 @@ class Partition:
         # A dict of bytes is nothing that Python's garbage collector follows. With lists
         # and tuples here, it took as long as all the rest of this method.
         requests: dict[bytes, bytes | None] = {}
-        waiting: dict[bytes, bytes | None] = {}
         for entry in self._writing:
             entry.stored = True
             queue = entry.queue
-            if queue is delayed:
-                assert entry.payload is not None  # noqa: S101 - see write()
-                slot, priority, start = entry.turn
-                value = delayed_value(slot, priority, entry.payload, start=start)
-                waiting[entry.rank] = value
-            else:
-                requests[request_key(queue.number, entry.rank)] = entry.payload
+            requests[request_key(queue.number, entry.rank)] = queue.stored_value(entry)
         for entry in self._removing:
-            queue = entry.queue
-            if queue is delayed:
-                waiting[entry.rank] = None
-            else:
-                requests[request_key(queue.number, entry.rank)] = None
+            requests[request_key(entry.queue.number, entry.rank)] = None
         queues = {entry.queue for entry in chain(self._writing, self._removing)}
-        slots = self.slots.prepare(queues - {delayed})
+        slots = self.slots.prepare(queues)
         record = {"sequence": self.sequence, "clock": round(self._wall(), 3)}
 
         def done() -> None:
@@ -225,7 +206,7 @@ class Partition:
                 slots.done()
                 self._written(queues)
 
-        changes = {**seen.changes, **slots.changes, QUEUE: requests, DELAYED: waiting}
+        changes = {**seen.changes, **slots.changes, QUEUE: requests}
         changes[META] = {**seen.changes[META], **meta_records({RECORD: record})}
         return Part(changes=changes, exact=seen.exact, done=done)
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.frontier.slot_queue import BEFORE_ALL
-from bloomdupe.store.format import DELAYED, QUEUE
+from bloomdupe.store.format import DELAYED, QUEUE, due_of, unpacked
 from bloomdupe.store.snapshot import READ_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from typing_extensions import Self
+
+    from bloomdupe.store.format import StoredSlot
     from bloomdupe.store.store import Store
 
 PORTION = 1_000
@@ -27,10 +30,18 @@ class PendingRequest(NamedTuple):
 
     slot: str
     key: bytes
-    """Its rank in the slot; or its key in ``delayed``."""
+    """Its rank in the slot, or among the delayed requests."""
     payload: bytes
     not_before: float | None = None
     """Unix time before which it is not handed out, if it is delayed."""
+
+    @classmethod
+    def of(cls, slot: StoredSlot, rank: bytes, value: bytes) -> Self:
+        """Read a request as it is stored."""
+        if slot.number != DELAYED:
+            return cls(slot.name, rank, value)
+        name, _, _, payload = unpacked(value)
+        return cls(name, rank, payload, due_of(rank))
 
 
 def pending_requests(
@@ -44,58 +55,29 @@ def pending_requests(
     adds or acknowledges meanwhile may be missing or not. If none runs, requests that
     are missing are noticed.
     """
-    yield from _in_slots(store, slot)
-    yield from _scheduled(store, slot)
-
-
-def _in_slots(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
     with store.snapshot() as snapshot:
-        begun, left = snapshot.transaction, snapshot.entries(QUEUE)
-        chosen = [one for one in snapshot.slots() if slot in (None, one.name)]
+        begun, slots = snapshot.transaction, [*snapshot.slots()]
     if slot is not None:
-        left = sum(one.requests for one in chosen)
-    slots = iter(chosen)
-    current, after = next(slots, None), BEFORE_ALL
+        slots = [one for one in slots if one.name == slot or one.number == DELAYED]
+    left = sum(one.requests for one in slots)
+    following = iter(slots)
+    current, after = next(following, None), BEFORE_ALL
     while current is not None:
         found: list[PendingRequest] = []
         size = 0
         with store.snapshot() as snapshot:
             while current and len(found) < PORTION and size < READ_BYTES:
                 some, more = snapshot.next_requests(current.number, after, (), PORTION)
-                found += (PendingRequest(current.name, *request) for request in some)
-                size += sum(len(payload) for _, payload in some)
+                found += (PendingRequest.of(current, *request) for request in some)
+                size += sum(len(value) for _, value in some)
                 if more:
                     after = some[-1][0]
                 else:
-                    current, after = next(slots, None), BEFORE_ALL
+                    current, after = next(following, None), BEFORE_ALL
         left -= len(found)
-        yield found
-    _expect_none(store, QUEUE, begun, left)
-
-
-def _scheduled(store: Store, slot: str | None) -> Iterator[list[PendingRequest]]:
+        yield [one for one in found if slot in (None, one.slot)]
     with store.snapshot() as snapshot:
-        begun, left = snapshot.transaction, snapshot.entries(DELAYED)
-    after: bytes | None = b""
-    while after is not None:
-        with store.snapshot() as snapshot:
-            items, more = snapshot.next_delayed(after, (), PORTION)
-        left -= len(items)
-        after = items[-1].key if more else None
-        yield [
-            PendingRequest(one.slot, one.key, one.payload, one.due)
-            for one in items
-            if slot in (None, one.slot)
-        ]
-    _expect_none(store, DELAYED, begun, left)
-
-
-def _expect_none(store: Store, table: bytes, begun: object, left: int) -> None:
-    """Refuse a table in which others than so many records were found.
-
-    If a crawl has written meanwhile, nobody knows how many there should be.
-    """
-    with store.snapshot() as snapshot:
+        # If a crawl has written meanwhile, nobody knows how many there should be.
         if snapshot.transaction == begun:
-            expected = snapshot.entries(table)
-            snapshot.compare(table, expected - left, expected)
+            entries = snapshot.entries(QUEUE)
+            snapshot.compare(QUEUE, entries - left, entries)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import mmh3
 import msgpack  # type: ignore[import-untyped]
 
-from bloomdupe.store.format import delayed_key, stored_priority
+from bloomdupe.store.format import delayed_rank, stored_priority
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +90,7 @@ class SentRequest(NamedTuple):
             for field, kind in _KINDS.items():
                 if not isinstance(getattr(found, field), kind):
                     raise TypeError(f"{field} has another type")
-            delayed_key(found.not_before or 0, 0)  # or it could not be stored
+            delayed_rank(found.not_before or 0, 0)  # or it could not be stored
         except Exception as error:
             raise ValueError(f"it is no request: {error!r}") from error
         return found._replace(keys=keys)

@@ -1,12 +1,12 @@
 """SlotQueue: the pending requests of a slot; the next are in memory, the rest on disk.
 
 The downloader limits concurrency and delay by slot; a slot is usually a host. The rank
-of a request is its order in the slot, as 10 bytes. The smallest rank is first.
+of a request is its order in the slot, as 12 bytes. The smallest rank is first.
 
 ===== ============= =============================================================
 bytes meaning       value (big-endian)
 ===== ============= =============================================================
-4     priority      subtracted from 2**31 - 1, so that the highest is first
+6     priority      subtracted from 2**31 - 1, so that the highest is first
 1 bit start request 1 for a start request that comes last, else 0
 47    age           sequence, or, newest first, 2**47 - 1 - sequence
 bits
@@ -70,8 +70,7 @@ class Entry:
 
     turn: tuple[str, int, bool]
     """Of a delayed request: its slot, its priority, and whether it is a start request.
-    Until it is due, its rank is its key in the table ``delayed``: due time and
-    number."""
+    Until it is due, its rank is its due time and a number."""
 
     def __init__(
         self,
@@ -202,9 +201,14 @@ class SlotQueue:
         """Read the next requests by rank, and whether there may be more."""
         now = self._store.now
         found, more = now.next_requests(self.number, self.bound, but, self.batch)
-        return [
-            (rank, Entry(self, rank, payload, stored=True)) for rank, payload in found
-        ], more
+        return [(rank, self._read_entry(rank, value)) for rank, value in found], more
+
+    def _read_entry(self, rank: bytes, value: bytes) -> Entry:
+        return Entry(self, rank, value, stored=True)
+
+    def stored_value(self, entry: Entry) -> bytes | None:
+        """Return a request as it is stored."""
+        return entry.payload
 
     # After a checkpoint, when everything that can be written is in the store
 

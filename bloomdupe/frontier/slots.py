@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bloomdupe.frontier.slot_queue import SlotQueue
 from bloomdupe.frontier.slot_state import SlotState
-from bloomdupe.store.format import SLOTS, StoredSlot, slot_apart, slot_record
+from bloomdupe.store.format import DELAYED, SLOTS, StoredSlot, slot_apart, slot_record
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
@@ -84,16 +84,22 @@ class Slots:
         self._touched: set[str] = set()
         self._writing: set[str] = set()
 
-    def restore(self, snapshot: Snapshot, clock: float) -> None:
-        """Restore the slots as they are stored."""
+    def restore(self, snapshot: Snapshot, clock: float) -> int:
+        """Restore the slots as they are stored; count the delayed requests."""
         self._set_back = max(0.0, clock - time.time())
+        delayed = 0
         for slot in snapshot.slots():
+            if slot.number == DELAYED:
+                delayed = slot.requests
+                break
             self._queues[slot.name] = slot.number << BITS | slot.requests
             self._next_number = slot.number + 1
             self.idle.append(slot.name)
             if slot.state and (state := self._read(slot.state)) is not None:
                 self.make(slot.name).state = state
-        self._some_detached = snapshot.entries(SLOTS) > len(self._queues)
+        known = len(self._queues) + (delayed > 0)
+        self._some_detached = snapshot.entries(SLOTS) > known
+        return delayed
 
     def _read(self, stored: bytes) -> SlotState | None:
         """Read a state; None if nothing in it matters any more."""
@@ -240,7 +246,7 @@ class Slots:
         """Return a slot as it will be stored, with delay and last request."""
         name, state, delays = queue.name, queue.state, self._delays_of
         stored = b""
-        if delays is not None:
+        if delays is not None and queue.number != DELAYED:
             delay, last = delays.delay_of(name), delays.last_request_of(name)
             stored = (state or SlotState()).packed(delay, last)
         elif state is not None:

@@ -21,10 +21,11 @@ from bloomdupe.crawl.progress.pace import (
 from bloomdupe.crawl.progress.rounds import FINISHED as ENDED
 from bloomdupe.crawl.progress.rounds import IMPORTED, OPEN, VERSIONS
 from bloomdupe.filter.contents import stored_record
+from bloomdupe.frontier.slot_queue import BEFORE_ALL
 from bloomdupe.frontier.slot_state import SlotState, backoff_of
 from bloomdupe.jobs.listed import FailedRequests
 from bloomdupe.store.files import SILENT_AFTER
-from bloomdupe.store.format import DELAYED, QUEUE
+from bloomdupe.store.format import DELAYED, QUEUE, due_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -60,6 +61,9 @@ class View:
         crawls = [snapshot.record("crawl") or {} for snapshot in snapshots]
         frontiers = [snapshot.record("frontier") or {} for snapshot in snapshots]
         slots = [*chain.from_iterable(snapshot.slots() for snapshot in snapshots)]
+        self.delayed = sum(one.requests for one in slots if one.number == DELAYED)
+        """Pending requests that are delayed."""
+        slots = [one for one in slots if one.number != DELAYED]
         states = {slot.name: SlotState.read(slot.state) for slot in slots if slot.state}
         self.place = place
         """The directory of the store, or the URL without the password."""
@@ -72,9 +76,7 @@ class View:
         """The rules that the user has given."""
         self.transaction = first.transaction
         """Number of the commit that wrote it."""
-        self.delayed = sum(snapshot.entries(DELAYED) for snapshot in snapshots)
-        """Pending requests that are delayed."""
-        self.pending = sum(one.entries(QUEUE) for one in snapshots) + self.delayed
+        self.pending = sum(one.entries(QUEUE) for one in snapshots)
         """Pending requests; those in flight included."""
         self.taken_in: int = sum(one.get("sequence", 0) for one in frontiers)
         """Requests ever added."""
@@ -100,13 +102,13 @@ class View:
         """Points of the history; on Redis, those of the leader, with the pages of all
         workers. And the runs of the job, the latest last."""
         delayed = chain.from_iterable(
-            one.next_delayed(b"", (), 1)[0] for one in snapshots
+            one.next_requests(DELAYED, BEFORE_ALL, (), 1)[0] for one in snapshots
         )
         self.state = state_of(
             life,
             self.notes,
             ready=self.pending > self.delayed,
-            due=min((one.due for one in delayed), default=None),
+            due=min((due_of(rank) for rank, _ in delayed), default=None),
             now=now,
         )
 

@@ -1,6 +1,6 @@
 """Format: the bytes of a store, and every kind of record in it.
 
-Format 4. ``data.mdb`` has the named databases of LMDB in the table below, which are
+Format 5. ``data.mdb`` has the named databases of LMDB in the table below, which are
 called tables. A :class:`bloomdupe.store.store.Part` is written to them, and
 :class:`bloomdupe.store.snapshot.Snapshot` reads them.
 
@@ -34,10 +34,10 @@ queue       slot u32 (big-endian), rank     sum + payload (see
             :mod:`bloomdupe.frontier.slot_queue`)
             inverted: the slot's last key
             goes first
-delayed     Unix time before which the      sum + name of the slot, priority,
-            request waits, microseconds     whether it is a start request, payload
-            u64; sequence u64 (both         (as in ``queue``)
-            big-endian)
+queue       :data:`DELAYED`, then           sum + name of the slot, priority,
+            inverted: Unix time before      whether it is a start request, payload
+            which the request waits,        (as of the others)
+            milliseconds u48; sequence u48
 meta        ``crawl``                       sum + JSON: items, totals
                                             (:mod:`bloomdupe.crawl.engines.checkpoint`)
 blobs       name                            sum + what the spider remembers
@@ -56,7 +56,8 @@ meta        ``ledger``                      sum + JSON: ``transaction``, the
                                             record left out
 =========== =============================== ==================================
 
-In ``journal``, ``slots`` and ``delayed``, a msgpack array follows the sum.
+In ``journal`` and ``slots``, and of a delayed request, a msgpack array follows the sum.
+``slots`` counts the delayed requests under the number :data:`DELAYED`, without a name.
 
 Every transaction writes the ledger, so a record that is missing, outdated or exchanged
 is detected, and so is a ledger that does not belong to the last transaction.
@@ -86,7 +87,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 MAGIC = "bloomdupe"
-FORMAT = 4
+FORMAT = 5
 BLOCK_BYTES = 8168
 """Size of a block of bits: two LMDB overflow pages (8,176 bytes) less a checksum."""
 DIGEST_BYTES = 16
@@ -99,14 +100,12 @@ JOURNAL = b"journal"
 EXACT = b"exact"
 SLOTS = b"slots"
 QUEUE = b"queue"
-DELAYED = b"delayed"
 BLOBS = b"blobs"
 COOKIES = b"cookies"
 FAILURES = b"failures"
 HISTORY = b"history"
 TABLES = (
-    META, BLOCKS, JOURNAL, EXACT, SLOTS, QUEUE, DELAYED, BLOBS, COOKIES, FAILURES,
-    HISTORY,
+    META, BLOCKS, JOURNAL, EXACT, SLOTS, QUEUE, BLOBS, COOKIES, FAILURES, HISTORY,
 )  # fmt: skip
 
 BLOCK_KEY = Struct(">HI")
@@ -114,10 +113,10 @@ JOURNAL_KEY = Struct(">Q")
 SLOT_KEY = Struct(">I")
 APART = b"\xff"
 """Begins the key of a slot without requests; no number of a slot is so large."""
-DELAYED_KEY = Struct(">QQ")
-RANK_BYTES = 10
-KEY_BYTES = {QUEUE: SLOT_KEY.size + RANK_BYTES, DELAYED: DELAYED_KEY.size}
-"""Size of a key."""
+DELAYED = 0xFEFFFFFF
+"""Number of the delayed requests among the slots: the last number."""
+RANK_BYTES = 12
+REQUEST_KEY_BYTES = SLOT_KEY.size + RANK_BYTES
 INVERTED = bytes(range(255, -1, -1))
 
 _PRIORITY_LIMIT = (1 << 63) - 1
@@ -129,21 +128,6 @@ _SEEDS = {name: mmh3_x64_128_uintdigest(name) & _LOW_32 for name in TABLES}
 
 Sums = dict[str, int]
 """Of each table: the sums of its records added up."""
-
-
-class StoredDelayed(NamedTuple):
-    """A delayed request, as it is stored."""
-
-    key: bytes
-    slot: str
-    priority: int
-    start: bool
-    payload: bytes
-
-    @property
-    def due(self) -> float:
-        """Unix time before which it waits, in seconds."""
-        return float(DELAYED_KEY.unpack(self.key)[0]) / 1e6
 
 
 class StoredSlot(NamedTuple):
@@ -168,12 +152,18 @@ def request_key(slot: int, rank: bytes) -> bytes:
     return SLOT_KEY.pack(slot) + rank.translate(INVERTED)
 
 
-def delayed_key(due: float, sequence: int) -> bytes:
-    """Return the key in ``delayed`` of a request that waits until a Unix time.
+def delayed_rank(due: float, sequence: int) -> bytes:
+    """Return the rank of a request that waits until a Unix time.
 
-    Rounded up to the next microsecond: never early. Before 1970 counts as 1970.
+    Rounded up to the next millisecond: never early. Before 1970 counts as 1970.
     """
-    return DELAYED_KEY.pack(max(0, math.ceil(due * 1e6)), sequence)
+    waits = max(0, math.ceil(due * 1e3))
+    return waits.to_bytes(6, "big") + sequence.to_bytes(6, "big")
+
+
+def due_of(rank: bytes) -> float:
+    """Return the Unix time until which a delayed request waits."""
+    return int.from_bytes(rank[:6], "big") / 1e3
 
 
 def stored_priority(priority: int) -> int:
@@ -182,13 +172,8 @@ def stored_priority(priority: int) -> int:
 
 
 def delayed_value(slot: str, priority: int, payload: bytes, *, start: bool) -> bytes:
-    """Return the value in ``delayed`` of a request."""
+    """Return the value of a delayed request."""
     return packed((slot, stored_priority(priority), start, payload))
-
-
-def read_delayed(key: bytes, value: memoryview) -> StoredDelayed:
-    """Read a record of ``delayed``."""
-    return StoredDelayed(key, *unpacked(value))
 
 
 packed: Callable[[object], bytes]

@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.store.format import (
     APART,
     CHECKSUM_BYTES,
-    DELAYED,
     EXACT,
     INVERTED,
     META,
     QUEUE,
     SLOT_KEY,
     SLOTS,
-    StoredDelayed,
     StoredSlot,
     checksum,
     describe,
-    read_delayed,
     successor,
 )
 from bloomdupe.store.progress import reported
@@ -59,24 +56,20 @@ class Snapshot(ABC):
     def stored(self, table: bytes, key: bytes) -> bytes | memoryview | None:
         """Return the value under a key as it is stored, not compared with its sum.
 
-        It is valid until the next commit. Not for ``queue`` and ``delayed``.
+        It is valid until the next commit. Not for ``queue``.
         """
 
     @abstractmethod
-    def _range(
-        self,
-        table: bytes,
-        low: bytes = b"",
-        high: bytes = b"",
-        *,
-        backwards: bool = False,
-        first: int = 1000,
-    ) -> Iterator[tuple[bytes, bytes | memoryview]]:
-        """Yield keys from ``low`` to below ``high``, and values as they are stored.
+    def _all(self, table: bytes) -> Iterator[tuple[bytes, bytes | memoryview]]:
+        """Yield all keys in order, and values as they are stored."""
 
-        Only of ``queue`` and ``delayed`` a part may be wanted. ``backwards`` begins
-        with the last key; then both bounds are given. About ``first`` records are
-        wanted.
+    @abstractmethod
+    def _requests(
+        self, low: bytes, high: bytes, first: int
+    ) -> Iterator[tuple[bytes, bytes | memoryview]]:
+        """Yield keys of ``queue`` from below ``high`` down to ``low``, and values.
+
+        About ``first`` records are wanted.
         """
 
     def get(self, table: bytes, key: bytes) -> memoryview | None:
@@ -101,14 +94,14 @@ class Snapshot(ABC):
         """
         total, number = self.entries(table), 0
         task = f"Reading the {table.decode()} of {self.shown}"
-        for key, value in reported(self._range(table), task, total, "records"):
+        for key, value in reported(self._all(table), task, total, "records"):
             yield key, self._checked(table, key, value)
             number += 1
         self.compare(table, number, total)
 
     def keys(self, table: bytes) -> Iterator[bytes]:
         """Yield all keys, in order; values are not compared with their sums."""
-        return (key for key, _ in self._range(table))
+        return (key for key, _ in self._all(table))
 
     @abstractmethod
     def entries(self, table: bytes) -> int:
@@ -139,7 +132,7 @@ class Snapshot(ABC):
     # Requests
 
     def slots(self) -> Iterator[StoredSlot]:
-        """Yield all slots that have requests."""
+        """Yield all slots that have requests; the delayed requests are the last one."""
         for key, value in self.records(SLOTS):
             if key.startswith(APART):
                 break  # they are the last ones
@@ -155,11 +148,11 @@ class Snapshot(ABC):
         """
         prefix = SLOT_KEY.pack(slot)
         size = len(prefix)
-        # The keys are inverted: go backwards from the first key that is too large.
+        # The keys are inverted.
         end = prefix + after.translate(INVERTED) if after else successor(prefix)
         found: list[tuple[bytes, bytes]] = []
         most = READ_BYTES
-        for key, value in self._range(QUEUE, prefix, end, backwards=True, first=limit):
+        for key, value in self._requests(prefix, end, limit):
             rank = key[size:].translate(INVERTED)
             if rank not in but:
                 head, body = value[:CHECKSUM_BYTES], value[CHECKSUM_BYTES:]
@@ -169,25 +162,6 @@ class Snapshot(ABC):
                 most -= len(body)
                 if len(found) == limit or most <= 0:
                     return found, True
-        return found, False
-
-    def next_delayed(
-        self, after: bytes, but: Container[bytes], limit: int
-    ) -> tuple[list[StoredDelayed], bool]:
-        """Return the first ``limit`` of these whose keys are not in ``but``.
-
-        And whether there may be more. It stops after ``READ_BYTES``.
-        """
-        found: list[StoredDelayed] = []
-        most = READ_BYTES
-        for key, value in self._range(DELAYED, successor(after)):
-            if key not in but:
-                body = self._checked(DELAYED, key, value)[CHECKSUM_BYTES:]
-                delayed = read_delayed(key, body)
-                found.append(delayed)
-                most -= len(delayed.payload)
-            if len(found) == limit or most <= 0:
-                return found, True
         return found, False
 
     def _checked(

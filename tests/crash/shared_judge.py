@@ -15,7 +15,7 @@ from support.judge import Verdict, compare, compare_visits
 from support.site import Visit
 from trial import OK, Outcome, crashed, lost, outcome_of, silently_wrong
 
-from bloomdupe.store.format import DELAYED, QUEUE
+from bloomdupe.store.format import DELAYED
 
 COMMON = '"/common'
 """A part of the items of pages with a callback that cannot be stored, to which many
@@ -47,9 +47,11 @@ def _ends(crawl: DisturbedCrawl) -> Outcome:
     if any(complaints):
         return crashed("; ".join(filter(None, complaints)))
     stored = crawl.stored
-    if stored.entries(QUEUE) or any(stored.sample.inboxes):
+    slots = [slot for one in stored.snapshots() for slot in one.slots()]
+    delayed = sum(one.requests for one in slots if one.number == DELAYED)
+    if sum(one.requests for one in slots) > delayed or any(stored.sample.inboxes):
         return lost("something waits, though all workers have ended")
-    delayed, wanted = stored.entries(DELAYED), len(crawl.revisited)
+    wanted = len(crawl.revisited)
     if delayed != wanted:
         return silently_wrong(f"{delayed} pages are revisited, and not {wanted}")
     return OK

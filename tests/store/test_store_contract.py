@@ -24,8 +24,9 @@ from bloomdupe.store.format import (
     JOURNAL,
     QUEUE,
     TABLES,
-    delayed_key,
+    delayed_rank,
     delayed_value,
+    due_of,
     request_key,
 )
 from bloomdupe.store.lmdb.lmdb_store import Directory
@@ -84,7 +85,7 @@ class OnRedis:
     def damage(self, table: bytes, key: bytes, value: bytes) -> None:
         with self.server.client() as client:
             place = f"bd:{{{self.name}}}:0:{table.decode()}"
-            if table in (QUEUE, DELAYED):
+            if table == QUEUE:
                 client.zremrangebylex(place, b"[" + key, b"(" + key + b"\xff" * 9)
                 client.zadd(place, {key + value: 0})
             else:
@@ -251,11 +252,11 @@ def test_exact_keys(store: Store) -> None:
         snapshot.expect_entries(EXACT, 2)
 
 
-@pytest.mark.parametrize("table", [FAILURES, QUEUE, DELAYED])
+@pytest.mark.parametrize("table", [FAILURES, QUEUE])
 def test_a_value_that_was_changed_is_damaged(
     backend: Backend, store: Store, table: bytes
 ) -> None:
-    put(store, {0: [QueueOrder().rank(0, 1, start=False)]}, {3: "a"})
+    put(store, {0: [QueueOrder().rank(0, 1, start=False)]})
     store.commit(changing(FAILURES, (b"a", b"1")))
     with store.snapshot() as snapshot:
         ((key, value),) = snapshot.values(table)
@@ -289,10 +290,12 @@ def put(
         for rank in ranks
     }
     items = {
-        delayed_key(due, 7): delayed_value(slot, 1, b"delayed", start=False)
+        request_key(DELAYED, delayed_rank(due, 7)): delayed_value(
+            slot, 1, b"delayed", start=False
+        )
         for due, slot in (delayed or {}).items()
     }
-    store.commit(Part(changes={QUEUE: few, DELAYED: items}))
+    store.commit(Part(changes={QUEUE: few | items}))
 
 
 RANKS = sorted(
@@ -337,25 +340,25 @@ def test_large_requests_end_a_portion(store: Store) -> None:
 
 def test_requests_are_removed(store: Store) -> None:
     put(store, {3: RANKS, 4: RANKS}, {1.0: "a", 2.0: "b"})
-    gone = dict.fromkeys(request_key(3, rank) for rank in RANKS[::2])
-    delayed = {delayed_key(1.0, 7): None}
-    store.commit(Part(changes={QUEUE: gone, DELAYED: delayed}))
+    gone = [request_key(3, rank) for rank in RANKS[::2]]
+    gone.append(request_key(DELAYED, delayed_rank(1.0, 7)))
+    store.commit(Part(changes={QUEUE: dict.fromkeys(gone)}))
     found, _ = store.now.next_requests(3, BEFORE_ALL, (), 256)
     assert [rank for rank, _ in found] == RANKS[1::2]
     assert len(store.now.next_requests(4, BEFORE_ALL, (), 256)[0]) == len(RANKS)
-    assert [one.slot for one in store.now.next_delayed(b"", (), 9)[0]] == ["b"]
+    found, _ = store.now.next_requests(DELAYED, BEFORE_ALL, (), 9)
+    assert [due_of(rank) for rank, _ in found] == [2.0]
 
 
 def test_delayed_requests_are_in_the_order_of_their_times(store: Store) -> None:
     times = {float(n): f"slot {n}" for n in range(250)}
     put(store, {}, times)
     taken: list[float] = []
-    after, more = b"", True
+    after, more, but = BEFORE_ALL, True, {delayed_rank(4.0, 7)}
     while more:
-        found, more = store.now.next_delayed(after, {delayed_key(4.0, 7)}, 99)
-        taken += [one.due for one in found]
-        after = found[-1].key
-        assert found[0].payload == b"delayed"
+        found, more = store.now.next_requests(DELAYED, after, but, 99)
+        taken += [due_of(rank) for rank, _ in found]
+        after = found[-1][0]
     assert taken == [due for due in times if due != 4.0]
 
 

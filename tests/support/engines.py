@@ -141,10 +141,6 @@ class Redis(Memory):
             with RedisStore(crawl, number).snapshot() as snapshot:
                 yield snapshot
 
-    def entries(self, table: bytes) -> int:
-        """Count the entries of a table of all partitions."""
-        return sum(snapshot.entries(table) for snapshot in self.snapshots())
-
     @property
     def sample(self) -> Sample:
         """One moment of the crawl."""

@@ -17,6 +17,7 @@ from bloomdupe.store.format import (
     LEDGER,
     META,
     MODULUS,
+    QUEUE,
     TABLES,
     checksum,
     damaged,
@@ -95,27 +96,24 @@ class LmdbSnapshot(Snapshot):
         except lmdb.Error as error:
             raise unreadable(self.shown, error) from error
 
-    def _range(
-        self,
-        table: bytes,
-        low: bytes = b"",
-        high: bytes = b"",
-        *,
-        backwards: bool = False,
-        first: int = 0,
+    def _all(self, table: bytes) -> Iterator[tuple[bytes, bytes | memoryview]]:
+        try:
+            with self._txn.cursor(self._tables[table]) as cursor:
+                for key, value in cursor:
+                    yield bytes(key), value
+        except lmdb.Error as error:
+            raise unreadable(self.shown, error) from error
+
+    def _requests(
+        self, low: bytes, high: bytes, first: int
     ) -> Iterator[tuple[bytes, bytes | memoryview]]:
         del first
         try:
-            with self._txn.cursor(self._tables[table]) as cursor:
-                if backwards:
-                    there = cursor.prev() if cursor.set_range(high) else cursor.last()
-                    records = cursor.iterprev() if there else ()
-                else:
-                    there = cursor.set_range(low) if low else cursor.first()
-                    records = cursor.iternext() if there else ()
-                for found, value in records:
+            with self._txn.cursor(self._tables[QUEUE]) as cursor:
+                there = cursor.prev() if cursor.set_range(high) else cursor.last()
+                for found, value in cursor.iterprev() if there else ():
                     key = bytes(found)
-                    if key < low or (high and key >= high):
+                    if key < low:
                         return
                     yield key, value
         except lmdb.Error as error:

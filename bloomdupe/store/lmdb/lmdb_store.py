@@ -42,7 +42,7 @@ BATCH_BYTES = 16 << 20
 class LmdbStore(Store):
     """A directory with an LMDB environment (0.9 format) and its owner's lock.
 
-    Layout, format 4::
+    Layout, format 5::
 
         STORE/              mode 0700
           data.mdb          mode 0600; LMDB

@@ -8,24 +8,13 @@ from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError
-from bloomdupe.store.format import (
-    COOKIES,
-    DELAYED,
-    MAGIC,
-    QUEUE,
-    TABLES,
-    expect_format,
-)
+from bloomdupe.store.format import COOKIES, MAGIC, TABLES, expect_format
 from bloomdupe.store.redis.client import LuaScript
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bloomdupe.store.redis.client import Client
-
-
-SORTED = (QUEUE, DELAYED)
-"""Tables that are sorted sets."""
 
 
 class CrawlKeys:

@@ -9,9 +9,17 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.errors import StoreError, StoreMismatchError
-from bloomdupe.store.format import COOKIES, EXACT, FORMAT, MAGIC, checksum, successor
+from bloomdupe.store.format import (
+    COOKIES,
+    EXACT,
+    FORMAT,
+    MAGIC,
+    QUEUE,
+    checksum,
+    successor,
+)
 from bloomdupe.store.redis.client import Client, LuaScript
-from bloomdupe.store.redis.crawl_reader import NOBODY, SORTED, CrawlOnRedis, pairs
+from bloomdupe.store.redis.crawl_reader import NOBODY, CrawlOnRedis, pairs
 from bloomdupe.store.redis.redis_store import RedisStore, not_owner
 from bloomdupe.store.store import Commit, Part
 
@@ -257,7 +265,7 @@ def _calls_of(part: Part, keys: CrawlKeys, partition: int) -> Iterator[bytes]:
     for table in part.cleared:
         yield from words(b"DEL", keys.table(partition, table))
     for table, changes in part.changes.items():
-        in_order = table in SORTED
+        in_order = table == QUEUE
         gone: list[bytes] = []
         puts: list[bytes] = []
         for key, value in changes.items():

@@ -12,11 +12,11 @@ from bloomdupe.store.format import (
     BLOCKS,
     COOKIES,
     EXACT,
-    KEY_BYTES,
     META,
+    QUEUE,
+    REQUEST_KEY_BYTES,
     meta_records,
 )
-from bloomdupe.store.redis.crawl_reader import SORTED
 from bloomdupe.store.snapshot import Snapshot
 from bloomdupe.store.store import Part, Store
 
@@ -138,47 +138,31 @@ class RedisStore(Store, Snapshot):
                 ahead.setdefault(one, value)
         return ahead.pop(key)
 
-    def _range(
-        self,
-        table: bytes,
-        low: bytes = b"",
-        high: bytes = b"",
-        *,
-        backwards: bool = False,
-        first: int = AT_ONCE,
-    ) -> Iterator[tuple[bytes, bytes | memoryview]]:
-        if table in SORTED:
-            size = KEY_BYTES[table]
-            for member in self._members(table, low, high, first, backwards=backwards):
-                yield member[:size], member[size:]
+    def _all(self, table: bytes) -> Iterator[tuple[bytes, bytes | memoryview]]:
+        if table == QUEUE:
+            yield from map(_divided, self.ask("ZRANGE", table, 0, -1))
         elif table == EXACT:
             yield from ((key, b"") for key in sorted(self.ask("SMEMBERS", table)))
         else:
             yield from sorted(self.ask("HGETALL", table).items())
 
-    def _members(
-        self, table: bytes, low: bytes, high: bytes, first: int, *, backwards: bool
-    ) -> Iterator[bytes]:
-        """Yield the members of a sorted set; each begins with its key."""
-        begin, end = b"[" + low if low else b"-", b"(" + high if high else b"+"
-        command = "ZREVRANGEBYLEX" if backwards else "ZRANGEBYLEX"
+    def _requests(
+        self, low: bytes, high: bytes, first: int
+    ) -> Iterator[tuple[bytes, bytes | memoryview]]:
+        bounds = b"(" + high, b"[" + low
         asked = first
         while True:
             asked = min(asked, AT_ONCE)
-            bounds = (end, begin) if backwards else (begin, end)
-            found = self.ask(command, table, *bounds, "LIMIT", 0, asked)
-            yield from found
+            found = self.ask("ZREVRANGEBYLEX", QUEUE, *bounds, "LIMIT", 0, asked)
+            yield from map(_divided, found)
             if len(found) < asked:
                 return
-            if backwards:
-                end = b"(" + found[-1]
-            else:
-                begin = b"(" + found[-1]
+            bounds = b"(" + found[-1], bounds[1]
             asked *= 2
 
     def entries(self, table: bytes) -> int:
         """Count the records of a table without reading them."""
-        call = "ZCARD" if table in SORTED else "SCARD" if table == EXACT else "HLEN"
+        call = "ZCARD" if table == QUEUE else "SCARD" if table == EXACT else "HLEN"
         return int(self.ask(call, table))
 
     # As a StorePlace
@@ -201,6 +185,11 @@ class RedisStore(Store, Snapshot):
     def room(self) -> tuple[int, str]:
         """Return how many bytes a new store could take, and of what they are."""
         return self._crawl.client.free_bytes(), f"memory free in {self.shown}"
+
+
+def _divided(member: bytes) -> tuple[bytes, bytes]:
+    """Return key and value of a member of the sorted set."""
+    return member[:REQUEST_KEY_BYTES], member[REQUEST_KEY_BYTES:]
 
 
 def not_owner(shown: str) -> NotOwnerError:
