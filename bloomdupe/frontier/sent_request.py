@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 import mmh3
-import msgpack  # type: ignore[import-untyped]
 
-from bloomdupe.store.format import delayed_rank, stored_priority
+from bloomdupe.store.format import delayed_rank, packed, stored_priority, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,15 +75,13 @@ class SentRequest(NamedTuple):
     @property
     def packed(self) -> bytes:
         """The entry of an inbox."""
-        fields = self._replace(priority=stored_priority(self.priority))
-        packed: bytes = msgpack.packb(tuple(fields), unicode_errors="surrogatepass")
-        return packed
+        return packed(self._replace(priority=stored_priority(self.priority)))
 
     @classmethod
     def read(cls, entry: bytes) -> SentRequest:
         """Return the request that was packed; raises :class:`ValueError`."""
         try:
-            fields = msgpack.unpackb(entry, unicode_errors="surrogatepass")
+            fields = unpacked(entry)
             found = cls(*fields)
             keys = [(bytes(key), bool(exact)) for key, exact in found.keys]
             for field, kind in _KINDS.items():

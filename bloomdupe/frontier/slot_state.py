@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import msgpack  # type: ignore[import-untyped]
+from bloomdupe.store.format import packed, unpacked
 
 RETRY_AFTER = "Retry-After"
 """Reason of a backoff that the server has asked for."""
@@ -67,16 +67,15 @@ class SlotState:
 
         The ``delay``, and the time of the ``last`` request, are those of this process.
         """
-        packed: bytes = msgpack.packb([
+        return packed((
             self.pages, delay or self.delay, max(last, self.last), self.held,
             self.until, self.failures, self.backoffs, self.down, self.reason,
-        ])  # fmt: skip
-        return packed
+        ))  # fmt: skip
 
     @classmethod
     def read(cls, stored: bytes) -> SlotState:
         """Read it from bytes."""
-        return cls(*msgpack.unpackb(stored))
+        return cls(*unpacked(stored))
 
 
 class Backoff(NamedTuple):

@@ -137,7 +137,7 @@ class JobInRedis(Job):
             identity=header["identity"],
         )
         with ExitStack() as undo:
-            owner = PartitionOwner.at(self._address, PARTITIONS)
+            owner = PartitionOwner(self._address, PARTITIONS)
             undo.callback(owner.give_back)
             held = HeldFrontier(
                 owner,

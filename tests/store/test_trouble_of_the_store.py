@@ -172,11 +172,6 @@ def test_a_user_without_all_rights_is_refused_before_anything_is_written(
     assert owner.sample(1).commits == 1
 
 
-def test_another_number_of_partitions_is_refused(owner: PartitionOwner) -> None:
-    with pytest.raises(StoreMismatchError, match="has 1 partitions, not 4"):
-        PartitionOwner.at(owner.client.address, 4)
-
-
 def test_no_message_has_the_password(server: RedisServer) -> None:
     with server.client() as judge:
         judge.config_set("requirepass", PASSWORD)

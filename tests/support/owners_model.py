@@ -76,7 +76,7 @@ def decoded(data: bytes | None) -> Unit:
 
 def joined(address: Address, partitions: int = 1) -> PartitionOwner:
     """Return the owner of all partitions of a crawl, whoever has had them."""
-    owner = PartitionOwner.at(address, partitions)
+    owner = PartitionOwner(address, partitions)
     owners = owner.sample(partitions).owners
     owner.take({number: owners.get(number, NOBODY) for number in range(partitions)})
     return owner
@@ -152,7 +152,7 @@ class Worker:
 
     def __init__(self, world: World) -> None:
         self.world, self.rng = world, world.rng
-        self.owner = PartitionOwner.at(world.address, PARTITIONS)
+        self.owner = PartitionOwner(world.address, PARTITIONS)
         self.frontier = HeldFrontier(
             self.owner,
             LEASE,

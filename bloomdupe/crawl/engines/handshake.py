@@ -52,7 +52,7 @@ async def join(session: Session, job: CrawlJob) -> HeldFrontier:
     address = Address.of(settings.redis_url)
     identity = _identity_of(job, session.crawler)
     _check_crawl(job, identity, address)
-    owner = PartitionOwner.at(address, PARTITIONS)
+    owner = PartitionOwner(address, PARTITIONS)
     with ExitStack() as undo:
         undo.callback(owner.close)
         owner.live(settings.redis_lease)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import ExitStack
 from functools import partial
 from hashlib import sha1
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.errors import StoreError, StoreMismatchError
+from bloomdupe.errors import StoreError
 from bloomdupe.store.format import (
     COOKIES,
     EXACT,
@@ -51,34 +52,22 @@ class PartitionOwner(CrawlOnRedis):
     back. Then call :meth:`renew`, and read everything again.
     """
 
-    def __init__(self, client: Client, partitions: int = 1) -> None:
-        super().__init__(client)
-        client.check()
-        keys = self.keys.head, self.keys.unused
-        made = client.run(MAKE, keys, MAGIC, FORMAT, partitions)
-        found = int(self.checked(pairs(made))["partitions"])
-        if found != partitions:
-            raise StoreMismatchError(
-                f"{client.address.shown} has {found} partitions, not {partitions}; give"
-                " the number that it was made with",
-                "partitions",
-            )
+    def __init__(self, address: Address, partitions: int = 1) -> None:
+        """Join the crawl at an address, or make it with so many partitions."""
+        super().__init__(Client(address))
         self.token = secrets.token_hex(8)
         self.step = 0
         self._closed = Event()
         self.stores: dict[int, RedisStore] = {}
         """The partitions that it has, by number."""
-        self.take({})
-
-    @classmethod
-    def at(cls, address: Address, partitions: int = 1) -> PartitionOwner:
-        """Join the crawl at an address, or make it."""
-        client = Client(address)
-        try:
-            return cls(client, partitions)
-        except BaseException:
-            client.close()
-            raise
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            self.client.check()
+            keys = self.keys.head, self.keys.unused
+            made = self.client.run(MAKE, keys, MAGIC, FORMAT, partitions)
+            self.checked(pairs(made))
+            self.take({})
+            undo.pop_all()
 
     def take(self, wanted: Mapping[int, str]) -> list[RedisStore]:
         """Take partitions, if each still has the owner that was seen; return them.
