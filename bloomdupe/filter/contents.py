@@ -305,7 +305,7 @@ class Contents:
             sequence: packed((layer.number, before, b"".join(layer.pending)))
             for sequence, (layer, _) in enumerate(news, end)
         }
-        identities = sorted(self._exact)  # in order: cheapest for a B-tree
+        identities = dict.fromkeys(self._exact, b"")
         limit = backlog_limit(self.newest.geometry)
         debt = self._debt + sum(many for _, many in news) * self._ring / limit
         passed, swept, writes = self._sweep(self._ring if everything else int(debt))
@@ -341,9 +341,10 @@ class Contents:
         changes: dict[bytes, Changes] = {
             JOURNAL: {JOURNAL_KEY.pack(one): journaled[one] for one in journaled},
             BLOCKS: {one.key: one.bits for one in writes},
+            EXACT: identities,
             META: meta_records({RECORD: after}),
         }
-        return Part(changes=changes, exact=identities, done=done)
+        return Part(changes=changes, done=done)
 
     def _sweep(self, due: int) -> tuple[int, int, list[Write]]:
         """Return blocks passed, ``swept`` then, and what is to be written of them."""

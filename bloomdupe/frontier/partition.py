@@ -208,7 +208,7 @@ class Partition:
 
         changes = {**seen.changes, **slots.changes, QUEUE: requests}
         changes[META] = {**seen.changes[META], **meta_records({RECORD: record})}
-        return Part(changes=changes, exact=seen.exact, done=done)
+        return Part(changes=changes, done=done)
 
     def _written(self, queues: Iterable[SlotQueue]) -> None:
         """Note that a checkpoint is durable, in which these queues have changed.

@@ -23,7 +23,7 @@ blocks      layer u16, block u32 (big-      sum + 8,168 bytes: bit i is bit
                                             absent block is all zeros
 journal     sequence u64 (big-endian):      sum + layer, where the sweep stood
             consecutive                     then, digests of 16 bytes
-exact       16-byte identity of a key       empty
+exact       16-byte identity of a key       sum
 meta        ``frontier``                    sum + JSON: state of the frontier
                                             (:mod:`bloomdupe.frontier.partition`)
 slots       slot u32 (big-endian); of a     sum + requests in ``queue``, name, state
@@ -51,9 +51,8 @@ history     tier u8, number u64 (big-       sum + how the crawl stood then
 meta        ``ledger``                      sum + JSON: ``transaction``, the
                                             number of LMDB's transaction that
                                             wrote it; ``sums`` of the records of
-                                            each table added up (modulo 2**64; of
-                                            an identity, its two halves), this
-                                            record left out
+                                            each table added up (modulo 2**64),
+                                            this record left out
 =========== =============================== ==================================
 
 In ``journal`` and ``slots``, and of a delayed request, a msgpack array follows the sum.
@@ -73,7 +72,7 @@ import json
 import math
 from functools import partial
 from pathlib import Path
-from struct import Struct, unpack
+from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack  # type: ignore[import-untyped]
@@ -212,9 +211,6 @@ def slot_apart(name: str, state: bytes = b"") -> tuple[bytes, bytes | None]:
 
 def sum_in(table: bytes, key: bytes, value: bytes) -> int | None:
     """Return the sum in a record as a number; None if the record is damaged."""
-    if table == EXACT:
-        whole = len(key) == DIGEST_BYTES and not value
-        return sum(unpack("<QQ", key)) if whole else None
     # LMDB has no empty keys. The sum of an empty key and value is 0, as in a page of
     # zeros.
     right = key and value[:CHECKSUM_BYTES] == checksum(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.store.format import (
     APART,
     CHECKSUM_BYTES,
-    EXACT,
     INVERTED,
     META,
     QUEUE,
@@ -169,8 +168,6 @@ class Snapshot(ABC):
     ) -> memoryview:
         """Return a value, after it was compared with its sum."""
         value = memoryview(value)
-        if table == EXACT and not value:
-            return value  # its keys have no sums
         if value[:CHECKSUM_BYTES] != checksum(table, key, value[CHECKSUM_BYTES:]):
             raise self._damaged(table, key)
         return value

@@ -43,8 +43,6 @@ class Part:
     changes: Mapping[bytes, Changes] = field(default_factory=dict)
     """Changes of records, by table. A store puts a sum before each value, and writes in
     the order of the keys."""
-    exact: Sequence[bytes] = ()
-    """Identities of keys to store exactly."""
     output: Sequence[Sequence[bytes]] = ()
     """Lines of the output of a crawl on Redis: fields and values."""
     partitions: dict[int, Part] = field(default_factory=dict)

@@ -243,8 +243,8 @@ def test_a_table_is_cleared_before_what_follows(store: Store) -> None:
 
 def test_exact_keys(store: Store) -> None:
     one, two = b"1" * 16, b"2" * 16
-    store.commit(Part(exact=[two, one]))
-    store.commit(Part(exact=[one]))
+    store.commit(changing(EXACT, (two, b""), (one, b"")))
+    store.commit(changing(EXACT, (one, b"")))
     with store.snapshot() as snapshot:
         assert list(snapshot.keys(EXACT)) == [one, two]
         assert snapshot.stored(EXACT, one) is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from struct import unpack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import lmdb
@@ -13,7 +12,6 @@ from bloomdupe.errors import StoreError
 from bloomdupe.store import files
 from bloomdupe.store.format import (
     CHECKSUM_BYTES,
-    EXACT,
     LEDGER,
     META,
     MODULUS,
@@ -157,9 +155,6 @@ def write_parts(
             sums[table.decode()] = 0
         for table, changes in part.changes.items():
             sums[table.decode()] += _change(txn, tables[table], table, changes)
-        for identity in part.exact:
-            if txn.put(identity, b"", overwrite=False, db=tables[EXACT]):
-                sums[EXACT.decode()] += sum(unpack("<QQ", identity))
     sums = {name: one % MODULUS for name, one in sums.items()}
     ledger = {"transaction": txn.id(), "sums": sums}
     for key, value in meta_records({LEDGER: ledger}).items():

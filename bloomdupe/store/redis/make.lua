@@ -3,7 +3,7 @@
 -- KEYS: head, a key that is not used. ARGV: magic, format, partitions.
 for _, one in ipairs({
   { 'HSET', 'a', '0' }, { 'HINCRBY', 'a', '1' }, { 'HDEL', 'a' },
-  { 'SADD', 'a' }, { 'DEL' }, { 'ZADD', '0', 'a' }, { 'ZREMRANGEBYLEX', '-', '+' },
+  { 'DEL' }, { 'ZADD', '0', 'a' }, { 'ZREMRANGEBYLEX', '-', '+' },
   { 'RPUSH', 'a' }, { 'LRANGE', '0', '0' }, { 'LTRIM', '1', '0' },
   { 'XADD', '*', 'a', '0' }, { 'DEL' },
 }) do

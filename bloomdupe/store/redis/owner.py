@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from bloomdupe.errors import StoreError
 from bloomdupe.store.format import (
     COOKIES,
-    EXACT,
     FORMAT,
     MAGIC,
     QUEUE,
@@ -266,7 +265,6 @@ def _calls_of(part: Part, keys: CrawlKeys, partition: int) -> Iterator[bytes]:
         place = keys.table(partition, table)
         yield from _calls(b"CUT" if in_order else b"HDEL", place, gone)
         yield from _calls(b"ZADD" if in_order else b"HSET", place, puts)
-    yield from _calls(b"SADD", keys.table(partition, EXACT), part.exact)
     for line in part.output:
         yield from words(b"XADD", keys.output, b"*", *line)
     if COOKIES in part.cleared or part.changes.get(COOKIES):

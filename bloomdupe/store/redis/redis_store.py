@@ -11,7 +11,6 @@ from bloomdupe.store.format import (
     BLOCK_KEY,
     BLOCKS,
     COOKIES,
-    EXACT,
     META,
     QUEUE,
     REQUEST_KEY_BYTES,
@@ -122,8 +121,6 @@ class RedisStore(Store, Snapshot):
         """Return the value under a key as it is stored; blocks are read ahead."""
         if table == BLOCKS:
             return self._block(key)
-        if table == EXACT:
-            return b"" if self.ask("SISMEMBER", table, key) else None
         answer: bytes | None = self.ask("HGET", table, key)
         return answer
 
@@ -141,8 +138,6 @@ class RedisStore(Store, Snapshot):
     def _all(self, table: bytes) -> Iterator[tuple[bytes, bytes | memoryview]]:
         if table == QUEUE:
             yield from map(_divided, self.ask("ZRANGE", table, 0, -1))
-        elif table == EXACT:
-            yield from ((key, b"") for key in sorted(self.ask("SMEMBERS", table)))
         else:
             yield from sorted(self.ask("HGETALL", table).items())
 
@@ -162,7 +157,7 @@ class RedisStore(Store, Snapshot):
 
     def entries(self, table: bytes) -> int:
         """Count the records of a table without reading them."""
-        call = "ZCARD" if table == QUEUE else "SCARD" if table == EXACT else "HLEN"
+        call = "ZCARD" if table == QUEUE else "HLEN"
         return int(self.ask(call, table))
 
     # As a StorePlace
