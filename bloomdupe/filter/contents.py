@@ -478,7 +478,7 @@ def info_of_records(
     """
     return FilterInfo.of(
         path,
-        Parameters.from_header(stores[0].header, path),
+        Parameters.from_header(stores[0].header),
         [*map(counts_of, records)],
         exact_keys=sum(record["exact"] for record in records),
         disk_bytes=sum(store.disk_bytes() for store in stores),

@@ -127,15 +127,8 @@ class Parameters:
         }
 
     @classmethod
-    def from_header(cls, header: dict[str, Any], path: Path | str) -> Parameters:
-        """Read a store's header; refuse a header that this version cannot handle."""
-        for name, ours in (("hash", hashing.NAME), ("block_bits", BLOCK_BITS)):
-            if header[name] != ours:
-                raise StoreMismatchError(
-                    f"{path} has {name} = {header[name]!r}, this version of bloomdupe"
-                    f" has {ours!r}; use the version that wrote it"
-                    f" ({header['written_by']})"
-                )
+    def from_header(cls, header: dict[str, Any]) -> Parameters:
+        """Read a store's header, which is of our format: it names hash and blocks."""
         return cls(
             header["capacity"],
             header["fpp"],
@@ -162,7 +155,7 @@ def held_against(
 
     Raises :class:`~bloomdupe.errors.StoreMismatchError`, which prints both.
     """
-    found = Parameters.from_header(header, path)
+    found = Parameters.from_header(header)
     check_same(path, header["identity"], identity)
     check_same(path, vars(found), wanted)
     return found

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 CONTROL = 0
 """The partition of what belongs to the whole crawl. Its owner is the *leader*."""
-FEW = 10
-"""Capacity of a filter that gets nothing."""
 
 
 class HeldFrontier(Frontier):
@@ -58,7 +56,7 @@ class HeldFrontier(Frontier):
         clock: Callable[[], float] = monotonic,
         **options: Any,
     ) -> None:
-        super().__init__(BloomFilter(FEW, 0.5), clock=clock, **options)
+        super().__init__(BloomFilter(1), clock=clock, **options)
         self.partitions.clear()
         self.partition_count = partitions
         self.seen = cast("BloomFilter", HeldFilter(self, parameters))
@@ -184,7 +182,7 @@ class HeldFrontier(Frontier):
         """Drop everything in memory, and read the partitions that are still here."""
         for partition in self.all:
             self._rotation.drop(partition.slots)
-        self.memory = self._made(BloomFilter(FEW, 0.5))
+        self.memory = self._made(BloomFilter(1))
         self.partitions.clear()
         self._outbox.clear()
         self._enter(self._opened(self.owner.renew()))

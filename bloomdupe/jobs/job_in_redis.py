@@ -127,7 +127,7 @@ class JobInRedis(Job):
         """
         with self.stores() as stores:
             header = stores[0].header
-        parameters = Parameters.from_header(header, self.shown)
+        parameters = Parameters.from_header(header)
         # Workers that had ended soon may not have made the filter of each partition.
         opened = partial(
             BloomFilter.open,

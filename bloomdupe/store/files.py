@@ -381,13 +381,7 @@ def refuse_link(path: Path) -> None:
     Only an interrupted call of bloomdupe may leave a directory there. A link may lead
     to files that do not belong to bloomdupe.
     """
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise StoreError(f"cannot look at {path}: {error.strerror}") from error
-    if not stat.S_ISDIR(found.st_mode):
+    if os.path.lexists(path) and not stat.S_ISDIR(path.lstat().st_mode):
         raise StoreError(
             f"{path} is a link or a file, where bloomdupe makes a directory of its own;"
             " it was not followed: find out who has put it there, and delete it"
@@ -402,13 +396,8 @@ def removed_name(path: Path) -> Path:
 def delete_unfinished(path: Path) -> None:
     """Delete the directory that an interrupted call may have left."""
     refuse_link(path)
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(path)
-    except OSError as error:
-        raise StoreError(
-            f"cannot delete {path}, which an interrupted call has left: {error}"
-        ) from error
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(path)
 
 
 def sync_directory(path: Path) -> None:

@@ -154,9 +154,7 @@ class Snapshot(ABC):
         for key, value in self._requests(prefix, end, limit):
             rank = key[size:].translate(INVERTED)
             if rank not in but:
-                head, body = value[:CHECKSUM_BYTES], value[CHECKSUM_BYTES:]
-                if head != checksum(QUEUE, key, body):
-                    raise self._damaged(QUEUE, key)
+                body = self._checked(QUEUE, key, value)[CHECKSUM_BYTES:]
                 found.append((rank, bytes(body)))
                 most -= len(body)
                 if len(found) == limit or most <= 0:
@@ -169,8 +167,5 @@ class Snapshot(ABC):
         """Return a value, after it was compared with its sum."""
         value = memoryview(value)
         if value[:CHECKSUM_BYTES] != checksum(table, key, value[CHECKSUM_BYTES:]):
-            raise self._damaged(table, key)
+            raise self.damaged(f"{describe(table, key)} is damaged")
         return value
-
-    def _damaged(self, table: bytes, key: bytes) -> StoreError:
-        return self.damaged(f"{describe(table, key)} is damaged")

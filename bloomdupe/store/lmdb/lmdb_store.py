@@ -296,7 +296,7 @@ class Directory:
             except OSError as error:
                 if error.errno not in MEANWHILE or not self.exists():
                     raise
-                with contextlib.suppress(StoreError):
+                with contextlib.suppress(OSError):
                     files.delete_unfinished(building)
         return self.open()
 
