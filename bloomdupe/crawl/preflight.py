@@ -18,7 +18,6 @@ from scrapy.utils.project import get_project_settings
 
 from bloomdupe.errors import BloomDupeError, SettingError
 from bloomdupe.inside_scrapy.commands import (
-    cancel_crawl,
     check_reactor,
     running_command,
     watch_opening,
@@ -78,7 +77,7 @@ def find_job(crawler: Crawler, settings: BaseSettings) -> None:
     except BloomDupeError as error:
         refuse(crawler, settings, error)
     else:
-        watch_opening(crawler, _refuse_late)
+        watch_opening(crawler, _say_or_raise)
 
 
 def expanded(setting: str, place: object, spider: str | None) -> object:
@@ -135,7 +134,7 @@ def refuse(crawler: Crawler, settings: BaseSettings, error: BloomDupeError) -> N
     Under a command of Scrapy, which would show a traceback, the log gives the reason in
     a line. Otherwise the error is raised to the caller that runs the crawl.
     """
-    if running_command() is None:
+    if running_command() is None or not hasattr(crawler, "_create_engine"):
         # Without this, a crawler that has its spider counts as one that started,
         # before Scrapy 2.19.
         crawler.spider = None
@@ -143,15 +142,11 @@ def refuse(crawler: Crawler, settings: BaseSettings, error: BloomDupeError) -> N
     with suppress(TypeError):  # they are final
         settings.set("JOBDIR", None, "cmdline")
         settings.set("FEEDS", {}, "cmdline")
-    cancel_crawl(crawler, lambda: _say(error))
+    watch_opening(crawler, _say_or_raise, error)
 
 
-def _refuse_late(error: BloomDupeError) -> None:
+def _say_or_raise(error: BloomDupeError) -> None:
     """Say so, and let a script have the error, which it may not look at."""
-    _say(error)
+    logger.critical("The crawl does not begin: %(error)s", {"error": error})
     if running_command() is None:
         raise error
-
-
-def _say(error: BloomDupeError) -> None:
-    logger.critical("The crawl does not begin: %(error)s", {"error": error})

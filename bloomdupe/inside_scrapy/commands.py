@@ -10,8 +10,6 @@ callers of all code of the crawl.
 from __future__ import annotations
 
 import inspect
-import logging
-import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -44,33 +42,21 @@ def running_command() -> str | None:
     return None
 
 
-def cancel_crawl(crawler: Crawler, say_why: Callable[[], None]) -> None:
-    """End a crawl before its engine is made, with exit status 1.
-
-    Use it for crawls that a command of Scrapy has started: the command would show any
-    exception with a traceback. ``say_why`` is called last.
-    """
-    if not hasattr(crawler, "_create_engine"):  # of another Scrapy; nothing is open yet
-        say_why()
-        logging.shutdown()
-        os._exit(1)
-
-    def no_engine() -> _NoEngine:
-        say_why()
-        # For the command, a crawler without a spider is a crawler that did not start.
-        crawler.spider = None
-        return _NoEngine()
-
-    crawler._create_engine = no_engine  # type: ignore[method-assign, assignment]
-
-
-def watch_opening(crawler: Crawler, refuse: Callable[[BloomDupeError], None]) -> None:
+def watch_opening(
+    crawler: Crawler,
+    refuse: Callable[[BloomDupeError], None],
+    error: BloomDupeError | None = None,
+) -> None:
     """Call ``refuse`` if the crawl cannot be opened, and let it end with status 1.
 
-    Scrapy closes nothing then, because nothing was open: see
-    :func:`~bloomdupe.inside_scrapy.engine.opening`. ``refuse`` may raise the error.
+    A known ``error`` prevents that; else it is tried. Scrapy closes nothing then,
+    because nothing was open: see :func:`~bloomdupe.inside_scrapy.engine.opening`.
+    ``refuse`` may raise the error.
     """
     create: Any = crawler._create_engine
+
+    async def nothing() -> None:
+        """Do not start."""
 
     def created() -> Any:
         engine = create()
@@ -78,13 +64,16 @@ def watch_opening(crawler: Crawler, refuse: Callable[[BloomDupeError], None]) ->
 
         async def opened(**options: Any) -> None:
             try:
+                if error is not None:
+                    raise error
                 await open_spider(**options)
-            except BloomDupeError as error:
+            except BloomDupeError as reason:
                 if engine.spider is not None:  # it is of other code, and Scrapy closes
                     raise
+                # For a command, a crawler without a spider is one that did not start.
                 crawler.spider = None
-                refuse(error)
-                engine.start_async = _NoEngine().start_async
+                refuse(reason)
+                engine.start_async = nothing
 
         engine.open_spider_async = opened
         return engine
@@ -109,15 +98,3 @@ def check_reactor(settings: BaseSettings) -> None:
 def load_addons(crawler: Crawler) -> None:
     """Let the add-ons of a crawler change its settings, without a crawl."""
     crawler.addons.load_settings(crawler.settings)
-
-
-class _NoEngine:
-    """An engine that does nothing, whatever ``Crawler.crawl()`` calls."""
-
-    running = False
-
-    def __getattr__(self, name: str) -> Any:
-        async def nothing(**_: object) -> None:
-            """Do nothing."""
-
-        return nothing

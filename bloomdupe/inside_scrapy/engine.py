@@ -20,7 +20,6 @@ from pydispatch.dispatcher import (  # type: ignore[import-untyped]
 from scrapy import signals
 from scrapy.core import downloader as downloader_module
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
-from scrapy.signalmanager import SignalManager
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
@@ -71,13 +70,6 @@ class EngineAccess:
     ) -> None:
         """Put ``watch`` between ``Spider.start()`` and the engine."""
         self._engine._start = watch(self._engine._start)
-
-    def watch_emptiness(self, is_empty: Callable[[], bool]) -> None:
-        """Let the engine send ``scheduler_empty`` only when nothing is pending.
-
-        It sends it whenever it is given no request, which may have to wait.
-        """
-        self._engine.signals = _EngineSignals(self._crawler.signals.sender, is_empty)
 
     async def start_again(self) -> AsyncIterator[Any]:
         """Call ``Spider.start()`` once more, and return its outputs."""
@@ -229,20 +221,6 @@ class _InTurn:
     async def __anext__(self) -> Any:
         async with self._lock:
             return await anext(self._outputs)
-
-
-class _EngineSignals(SignalManager):
-    """The signals that the engine sends."""
-
-    def __init__(self, sender: object, is_empty: Callable[[], bool]) -> None:
-        super().__init__(sender)
-        self._is_empty = is_empty
-
-    def send_catch_log(self, signal: Any = None, **named: Any) -> list[Any]:
-        """Send a signal; called by the engine."""
-        if signal is signals.scheduler_empty and not self._is_empty():
-            return []
-        return super().send_catch_log(signal, **named)
 
 
 class _WithDelays(dict[str, dict[str, Any]]):

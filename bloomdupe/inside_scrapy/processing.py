@@ -52,7 +52,8 @@ class Processing:
 
     ``work_of`` finds the work of a request of the scheduler. While ``backpressure`` is
     true, callbacks wait before their next output; while ``held`` is, they wait before
-    they begin, unless a page waits for them.
+    they begin, unless a page waits for them. Scrapy says that the scheduler is empty
+    only while ``is_empty`` is true: a request that is pending may have to wait.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Processing:
         *,
         backpressure: Callable[[], bool],
         held: Callable[[], bool],
+        is_empty: Callable[[], bool],
     ) -> None:
         engine: Any = crawler.engine
         self._engine = engine
@@ -70,6 +72,7 @@ class Processing:
         self._work_of = work_of
         self._backpressure = backpressure
         self._held = held
+        self._is_empty = is_empty
         self._begun: set[Work] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         """Tasks in which callbacks and pipelines run."""
@@ -285,6 +288,8 @@ class Processing:
         While data arrive, the running code is that of a connection. A receiver then
         works for the request that the signal carries.
         """
+        if signal is signals.scheduler_empty and not self._is_empty():
+            return []
         if signal not in OF_CONNECTIONS:
             return self._send_signal(signal, **named)
         token = CURRENT.set(self._work_of(named["request"]))

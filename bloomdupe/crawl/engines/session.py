@@ -70,6 +70,7 @@ class Session:
             self.registry.of,
             backpressure=lambda: self.engine.committing.backpressure,
             held=lambda: self.engine.holds,
+            is_empty=lambda: not self.engine.frontier.pending,
         )
         fingerprinter = crawler.request_fingerprinter
         assert fingerprinter is not None  # noqa: S101 - the crawl is open
@@ -96,7 +97,6 @@ class Session:
     def _watch(self) -> None:
         self.processing.attach()
         self.access.watch_start(self.engine.starting.watch)
-        self.access.watch_emptiness(lambda: not self.engine.frontier.pending)
         connect = self.crawler.signals.connect
         connect(self._left_downloader, signals.request_left_downloader)
         connect(self._reached_downloader, signals.request_reached_downloader)
