@@ -34,8 +34,8 @@ def shown(value: object) -> str:
     """Return how a message shows a value, shortened."""
     try:
         text = repr(value)
-    except ValueError:  # Python turns no longer number into text
-        text = "a number of thousands of digits"
+    except (ValueError, RecursionError):  # of a number of thousands of digits, say
+        text = "a value that is too large to be shown"
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import math
 import os
 import re
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bloomdupe.errors import SettingError, shown
 from bloomdupe.filter.parameters import check_memory
 from bloomdupe.filter.sizing import check_capacity, check_fpp
+from bloomdupe.foreign import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,8 +99,8 @@ def _parsed(value: object) -> object:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
+        return json_of(value)
+    except ValueError:
         return None
 
 

@@ -96,7 +96,7 @@ class ScrapyJob:
         """Return the priorities of each slot; None is all slots together."""
         active = self._queue / ACTIVE
         try:
-            with os.fdopen(open_regular(active), "rb") as file:
+            with open(open_regular(active), encoding="utf-8") as file:
                 state = json_of(file.read(LARGEST), MOST_NAMED)
             slots = state if isinstance(state, dict) else {None: state}
             return {slot: sorted(map(index, found)) for slot, found in slots.items()}

@@ -14,6 +14,7 @@ from io import FileIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreLockedError
+from bloomdupe.foreign import json_of
 from bloomdupe.store.format import last_backup
 from bloomdupe.store.platform import file_system_of, reserve, sync
 
@@ -338,10 +339,7 @@ def read_json(place: Path) -> dict[str, Any] | None:
     with open(fd, encoding="utf-8") as file:
         if os.fstat(fd).st_size > MOST_JSON:
             raise ValueError(f"it has more than {MOST_JSON:,} bytes")
-        try:
-            record = json.load(file)
-        except RecursionError as error:
-            raise ValueError("it is nested too deeply") from error
+        record = json_of(file.read(), MOST_JSON)
     if not isinstance(record, dict):
         raise ValueError("it is no JSON object")  # noqa: TRY004 - it is about the file's content
     return record
