@@ -6,8 +6,7 @@ elements are left out while they are nil:
 ============== =======================================================================
 element        content
 ============== =======================================================================
-url            a first character 1 to 4 means ``https://www.``, ``https://``,
-               ``http://www.``, ``http://``, 0 means no prefix
+url
 depth          ``meta["depth"]``
 common         Referer, if it is the last of the headers: length of its common prefix
                with the URL
@@ -57,22 +56,6 @@ _FULL = bytes((0xDC, 0, len(NAMES)))
 INTEGER = 4
 """Extension type of msgpack for an integer beyond 64 bits, in hexadecimal digits."""
 
-_HEADS = ("", "https://www.", "https://", "http://www.", "http://")
-
-
-def short_url(url: str) -> str:
-    """Replace the beginning of a URL by one character, if it is a common beginning."""
-    for number in range(1, len(_HEADS)):
-        if url.startswith(_HEADS[number]):
-            return chr(number) + url[len(_HEADS[number]) :]
-    return "\0" + url if url[:1] < chr(len(_HEADS)) else url
-
-
-def long_url(url: str) -> str:
-    """Return the full URL of a short URL."""
-    first = ord(url[0])
-    return _HEADS[first] + url[1:] if first < len(_HEADS) else url
-
 
 def url_of(payload: bytes) -> str:
     """Return the URL of a stored request, even if it cannot be restored.
@@ -83,10 +66,10 @@ def url_of(payload: bytes) -> str:
         unpacker = msgpack.Unpacker(unicode_errors="surrogatepass")
         unpacker.feed(payload)
         unpacker.read_array_header()
-        url = long_url(str(unpacker.unpack()))
+        url = str(unpacker.unpack())
     except Exception:  # noqa: BLE001 - any damage: the message must not fail
-        return f"{len(payload):,} bytes"
-    return printable(url)
+        url = ""
+    return printable(url) or f"{len(payload):,} bytes"
 
 
 def number_of(value: Any) -> int:
@@ -101,7 +84,7 @@ def number_of(value: Any) -> int:
 def fields_of(
     payload: bytes, ext_hook: Callable[[int, bytes], Any] = msgpack.ExtType
 ) -> dict[str, Any]:
-    """Return those elements by name that are not nil, with the full URL.
+    """Return those elements by name that are not nil.
 
     Values of types that msgpack lacks are made by a hook.
     """
@@ -111,9 +94,7 @@ def fields_of(
     if not isinstance(elements[0], str) or not elements[0]:
         raise UnserializableError("it has no URL")
     named = zip(NAMES, elements)  # noqa: B905 - with strict it is slower
-    fields = {name: value for name, value in named if value is not None}
-    fields["url"] = long_url(elements[0])
-    return fields
+    return {name: value for name, value in named if value is not None}
 
 
 def changed(payload: bytes, **fields: object) -> bytes:

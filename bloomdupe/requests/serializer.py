@@ -18,7 +18,7 @@ from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import UnserializableError
 from bloomdupe.requests.callbacks import Callbacks
-from bloomdupe.requests.layout import NAMES, fields_of, short_url
+from bloomdupe.requests.layout import NAMES, fields_of
 from bloomdupe.requests.objects import loaded_class, name_of_class, state_of, with_state
 from bloomdupe.requests.values import (
     REMEDY,
@@ -99,7 +99,7 @@ class Serializer:
         if type(request) is not Request:
             class_name, state = _class_and_state(request)
         elements = [
-            short_url(url),
+            url,
             depth,
             common,
             rest or None,

@@ -508,7 +508,7 @@ def test_a_value_that_cannot_be_restored_says_why(
     code: int, taken: Any, reason: str
 ) -> None:
     value = msgpack.ExtType(code, msgpack.packb(taken))
-    payload = changed(msgpack.packb(["\4a.example/"]), meta={"v": value})
+    payload = changed(msgpack.packb(["http://a.example/"]), meta={"v": value})
     with pytest.raises(UnserializableError, match=reason):
         SAFE.load(payload)
     assert "planted_objects" not in sys.modules
