@@ -7,7 +7,7 @@ import time
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
-from bloomdupe.crawl.progress.rounds import FINISHED, OPEN
+from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.errors import (
     FeedChangedError,
     FeedError,
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-    from bloomdupe.store.redis.crawl_reader import Sample
-
 logger = logger_of(__name__)
 
 BEGIN = "0-0"
@@ -48,8 +46,6 @@ BEGIN = "0-0"
 YOUNG = 3.0
 """Seconds for which an entry is left alone. A Redis that is killed may come back
 without it, and its items come again: they must not be in any file by then."""
-A_SIGN = 6.0
-"""Seconds in which a living worker commits, or sends a heartbeat."""
 PAUSE = 1.0
 """Seconds between two reads, if a crawl is followed."""
 AT_ONCE = 20
@@ -108,27 +104,12 @@ class StreamOutput:
         """Whether the crawl has ended, and whether a worker is at work on it.
 
         If it has ended, nothing is left to do, and what is read from now on is all
-        there is. The leader records how the crawl has ended, unless it has died. While
-        a worker is alive, the spider may add requests when it is idle. A crawl that
-        stays open ends only by that record.
+        there is. The leader records that. If it has died before, a worker that begins
+        does: until then, as in a directory, the crawl was killed.
         """
         sample = self._crawl.sample(self._crawl.partitions)
-        notes = stored_record(RedisStore(self._crawl, CONTROL))["notes"]
-        run, goes_on = notes.get("run"), bool(sample.owners)
-        if not sample.finished or run != OPEN or notes.get("stays"):
-            return sample.finished and run == FINISHED, goes_on
-        goes_on = goes_on and self._is_alive(sample)
-        return not goes_on, goes_on
-
-    def _is_alive(self, before: Sample) -> bool:
-        """Whether a worker shows that it is alive, while it is watched."""
-        end = time.monotonic() + A_SIGN
-        while time.monotonic() < end:
-            time.sleep(PAUSE)
-            now = self._crawl.sample(self._crawl.partitions)
-            if (now.commits, now.heartbeats) != (before.commits, before.heartbeats):
-                return True
-        return False
+        run = stored_record(RedisStore(self._crawl, CONTROL))["notes"].get("run")
+        return sample.finished and run == FINISHED, bool(sample.owners)
 
     def _last(self) -> str:
         """Return the last entry; wait until it is old enough to be read."""

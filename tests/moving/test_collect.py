@@ -6,12 +6,10 @@ import json
 import random
 import shutil
 import signal
-import time
 from collections import deque
 from contextlib import closing
 from itertools import count, product
 from pathlib import Path
-from typing import Any
 
 import pytest
 from moving.collecting_child import (
@@ -25,7 +23,7 @@ from moving.collecting_child import (
 from support.jobs import Verb
 from support.redis_server import LOGGED, RedisServer
 from support.repetition import by_default
-from support.waiting import DEADLINE, until
+from support.waiting import until
 
 from bloomdupe import BloomFilter
 from bloomdupe.moving import collecting
@@ -206,38 +204,18 @@ def test_a_crawl_that_goes_on_during_collect_has_not_ended(
     assert crawl.complaints(out) == []
 
 
-@pytest.mark.parametrize(
-    ("notes", "gone", "has_ended"),
-    [
-        ({"run": "finished"}, False, True),
-        ({"run": "open"}, True, True),  # the leader was killed before it could say so
-        ({"run": "open"}, False, False),  # it may be idle
-        ({"run": "open", "stays": True}, True, False),
-        ({"run": "shutdown"}, True, False),
-    ],
-)
-def test_a_crawl_of_which_nothing_is_left_has_ended_though_workers_were_killed(
-    verb: Verb,
-    crawl: Crawl,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    notes: dict[str, Any],
-    gone: bool,
-    has_ended: bool,
+@pytest.mark.parametrize("run", ["finished", "open", "shutdown"])
+def test_only_a_crawl_that_has_finished_has_ended(
+    verb: Verb, crawl: Crawl, tmp_path: Path, run: str
 ) -> None:
-    """One that is not ``gone`` commits while it is watched."""
-    monkeypatch.setattr(collecting, "A_SIGN", 0.1 if gone else DEADLINE)
+    """Though nothing of it is left: a leader that was killed could not say so."""
     out = tmp_path / "out"
     crawl.put_out(5, random.Random(7))
-    if gone:
-        crawl.kill(**notes)
-    else:
-        crawl.enqueue(0, **notes)
-        monkeypatch.setattr(time, "sleep", lambda _: crawl.enqueue(0))
+    crawl.kill(run=run)
     said = verb("collect", *NAMED, crawl.url, out).out
-    assert ("The crawl has not ended" not in said) == has_ended
+    assert ("The crawl has not ended" not in said) == (run == "finished")
     # The rest waits for the end.
-    assert (crawl.complaints(out) == []) == (has_ended or not gone)
+    assert (crawl.complaints(out) == []) == (run == "finished")
 
 
 # What is refused

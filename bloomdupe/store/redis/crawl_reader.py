@@ -84,8 +84,6 @@ class Counts(NamedTuple):
 class Sample(NamedTuple):
     """One moment of a crawl."""
 
-    commits: int
-    """Commits of all workers."""
     owners: dict[int, str]
     """Token of the owner, by partition; partitions without one are missing."""
     steps: dict[str, int]
@@ -171,7 +169,6 @@ class CrawlOnRedis:
         if not fields:
             raise self.gone()
         return Sample(
-            int(fields["ended"]),
             {int(one): token for one, token in pairs(owners).items()},
             {token: int(step) for token, step in pairs(steps).items()},
             {token: int(count) for token, count in pairs(heartbeats).items()},
