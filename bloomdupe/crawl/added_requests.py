@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.frontier.sent_request import SentRequest
@@ -45,23 +44,6 @@ def add_request(
     if one.start or not one.dont_filter:
         seen.add(key, exact=exact)
     return TAKEN_IN
-
-
-def message_of(requests: list[SentRequest]) -> dict[str, Any]:
-    """Return the message of the inbox that adds these requests."""
-    return {"requests": [base64.b64encode(one.packed).decode() for one in requests]}
-
-
-def requests_in(message: dict[str, Any]) -> list[SentRequest]:
-    """Return the requests of a message that :func:`message_of` has made.
-
-    Raises :class:`ValueError` for any other message.
-    """
-    try:
-        entries = [base64.b64decode(one, validate=True) for one in message["requests"]]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"it is no message: {error!r}") from error
-    return [*map(SentRequest.read, entries)]
 
 
 def say_added(counts: Counter[str]) -> None:
@@ -114,8 +96,7 @@ class AddedRequests:
 
     def _take(self, name: str) -> None:
         try:
-            message = self._inbox.read(name)
-            requests = requests_in(message)
+            requests = [*map(SentRequest.read, self._inbox.read(name))]
         except ValueError as error:
             logger.error(  # noqa: TRY400 - the reason says it all
                 "A message in the inbox cannot be read, and its requests are not"

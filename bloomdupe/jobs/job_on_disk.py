@@ -9,13 +9,14 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bloomdupe.crawl.added_requests import NOTE, AddedRequests, message_of, requests_in
+from bloomdupe.crawl.added_requests import NOTE, AddedRequests
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.crawl.state.rules import change_rules, rules_of
 from bloomdupe.errors import StoreError
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.contents import stored_record
 from bloomdupe.frontier.frontier import Frontier
+from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.jobs.held import HeldJob, order_of
 from bloomdupe.jobs.job import Job, Removed
 from bloomdupe.jobs.view import Life
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from bloomdupe.crawl.state.rules import Rules
-    from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.jobs.project import Project
     from bloomdupe.store.store import Store
 
@@ -143,7 +143,8 @@ class JobOnDisk(Job):
         for name in inbox.names():
             # Its owner says so if one cannot be read; or it has just taken it in.
             with contextlib.suppress(ValueError):
-                yield from requests_in(inbox.read(name)) if name != done else ()
+                if name != done:
+                    yield from [*map(SentRequest.read, inbox.read(name))]
 
     def hold(self, project: Project | None, *, begin: bool = False) -> HeldJob:
         """Open the job, or begin it, and take in what was added while it ran."""
@@ -160,7 +161,7 @@ class JobOnDisk(Job):
 
     def hand_over(self, requests: list[SentRequest]) -> None:
         """Leave requests in the inbox."""
-        Inbox(self.directory).post(message_of(requests))
+        Inbox(self.directory).post([one.packed for one in requests])
 
     def remove(self, confirm: Callable[[Removed], None]) -> Removed:
         """Lock the job and remove its store, or what is left of it."""

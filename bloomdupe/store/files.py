@@ -31,7 +31,7 @@ RULES = "rules.json"
 LOCK_BYTES = 8192
 """Size of LMDB's lock file: a head, and 126 readers of 64 bytes."""
 MOST_JSON = 1 << 26
-"""Bytes of a JSON file that is read; a message of the inbox has some megabytes."""
+"""Bytes of a JSON file that is read."""
 REMOVING = ".removing"
 """End of the name of a directory while it is deleted."""
 PATIENCE = 10.0

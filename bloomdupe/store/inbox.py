@@ -1,11 +1,11 @@
 """Inbox: the directory in which other processes leave requests for a running crawl.
 
-Each message is a JSON file, ``inbox/TIME-PROCESS-RANDOM.json``: written under a name
-that ends in ``.new``, synced and renamed, so the owner sees all of it or nothing. The
-names are in the order of the messages. The owner makes the requests durable together
-with the name, in the notes of the filter, and only then deletes the file. So
-a crash at any instant leaves either a message that is not taken in, or a file with a
-name that is recorded, and each message is taken in once.
+Each message is a file, ``inbox/TIME-PROCESS-RANDOM.msgpack``, with an array of packed
+requests: written under a name that ends in ``.new``, synced and renamed, so the owner
+sees all of it or nothing. The names are in the order of the messages. The owner makes
+the requests durable together with the name, in the notes of the filter, and only then
+deletes the file. So a crash at any instant leaves either a message that is not taken
+in, or a file with a name that is recorded, and each message is taken in once.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ import os
 import secrets
 import time
 from shutil import copyfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgpack  # type: ignore[import-untyped]
 
 from bloomdupe.store.files import (
     give,
     identify,
-    read_json,
+    open_regular,
     sync_directory,
-    write_json,
+    write_file,
 )
 from bloomdupe.store.system_errors import explained
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FOLDER = "inbox"
-SUFFIX = ".json"
+SUFFIX = ".msgpack"
 UNREADABLE = ".unreadable"
 
 
@@ -41,7 +43,7 @@ class Inbox:
         self._store = path
         self._folder = path / FOLDER
 
-    def post(self, entry: dict[str, Any]) -> str:
+    def post(self, requests: list[bytes]) -> str:
         """Leave a message for the owner; return its name."""
         name = f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(4)}"
         place = self._place(name)
@@ -50,7 +52,7 @@ class Inbox:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             give(self._folder)
             sync_directory(self._store)
-            write_json(place, entry)
+            write_file(place, [msgpack.packb(requests)])
         return name
 
     def names(self) -> list[str]:
@@ -59,7 +61,7 @@ class Inbox:
         absent = contextlib.suppress(FileNotFoundError, NotADirectoryError)
         with explained(f"cannot read {self._folder}", self._store), absent:
             found = os.listdir(self._folder)  # noqa: PTH208 - quicker, and often called
-        return sorted(one.removesuffix(SUFFIX) for one in found if SUFFIX in one[-5:])
+        return sorted(one.removesuffix(SUFFIX) for one in found if one.endswith(SUFFIX))
 
     def copy_to(self, store: Path) -> None:
         """Copy the messages to the inbox of a copy of the store, before its records.
@@ -72,13 +74,13 @@ class Inbox:
             with contextlib.suppress(FileNotFoundError):
                 copyfile(self._place(name), folder / f"{name}{SUFFIX}")
 
-    def read(self, name: str) -> dict[str, Any]:
+    def read(self, name: str) -> list[bytes]:
         """Return a message; raises :class:`ValueError` if it cannot be read."""
         try:
-            return read_json(self._place(name)) or {}
-        except OSError as error:
-            why = error.strerror or error
-            raise ValueError(f"it cannot be read: {why}") from error
+            with open(open_regular(self._place(name)), "rb") as file:
+                return [*msgpack.unpackb(file.read())]
+        except Exception as error:
+            raise ValueError(f"it cannot be read: {error}") from error
 
     def remove(self, name: str) -> None:
         """Delete a message, durably: it may not come back."""

@@ -225,8 +225,8 @@ def test_a_verb_adds_what_is_left_in_the_inbox_first(crawl: Crawl, site: Site) -
 def test_a_message_that_cannot_be_read_stays(crawl: Crawl, site: Site) -> None:
     """Else no checkpoint would follow, and no run could open the job."""
     running = begun(crawl)
-    posted = Inbox(crawl.store).post({"requests": [{"url": site.base}]})
-    place = crawl.store / "inbox" / "2-damaged.json"
+    posted = Inbox(crawl.store).post([site.base.encode()])
+    place = crawl.store / "inbox" / "2-damaged.msgpack"
     place.with_suffix(".new").write_text("{")
     place.with_suffix(".new").rename(place)
     running.until(lambda: running.log.count("A message in the inbox cannot be") == 2)

@@ -61,6 +61,6 @@ def test_what_is_no_file_is_neither_written_nor_a_change(
     with pytest.raises(StoreError, match=r"file\.new is not a regular file"):
         write_file(tmp_path / "file", [b"x"])
     (tmp_path / "inbox").mkdir()
-    make(tmp_path / "inbox" / "1.json")
-    with pytest.raises(ValueError, match=r"1\.json is not a regular file"):
+    make(tmp_path / "inbox" / "1.msgpack")
+    with pytest.raises(ValueError, match=r"1\.msgpack is not a regular file"):
         Inbox(tmp_path).read("1")
