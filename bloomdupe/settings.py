@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import os
 import re
@@ -179,11 +178,6 @@ def check_address(value: object, name: str) -> tuple[str, int]:
     """
     host, _, port = _text(value).rpartition(":")
     number = _integer(value if isinstance(value, bool) else port)
-    host = host.strip("[]") or "127.0.0.1"
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        number = None
     if number is None or number >= PORTS:
         raise SettingError.of(
             name,
@@ -196,7 +190,7 @@ def check_address(value: object, name: str) -> tuple[str, int]:
             f"{name} needs the package prometheus_client, which is not installed:"
             " pip install 'bloomdupe[metrics]'"
         )
-    return host, number
+    return host.strip("[]") or "127.0.0.1", number
 
 
 def check_reasons(value: object, name: str) -> tuple[str, ...] | None:

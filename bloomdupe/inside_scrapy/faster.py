@@ -71,13 +71,6 @@ def plain_request(
     return request  # type: ignore[no-any-return]
 
 
-def state_of(request: Request) -> dict[str, Any]:
-    """Return all attributes of a request."""
-    names = set(getattr(Request, "__slots__", ())) - {"__weakref__"}
-    state = {name: getattr(request, name, ...) for name in names}
-    return {**getattr(request, "__dict__", {}), **state}
-
-
 def replace(
     name: str, original: object, replacement: object, places: Iterable[str]
 ) -> None:

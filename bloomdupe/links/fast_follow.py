@@ -28,7 +28,6 @@ from bloomdupe.inside_scrapy.faster import (
     find_slots_faster,
     plain_request,
     replace,
-    state_of,
 )
 from bloomdupe.inside_scrapy.private_names import get_base_url
 from bloomdupe.links import safe_urls
@@ -39,6 +38,7 @@ from bloomdupe.links.safe_urls import (
     safe_url_string,
     urljoin,
 )
+from bloomdupe.requests.objects import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy import Request, signals
 from scrapy.utils.python import global_object_name
-from w3lib.url import safe_url_string
 
 from bloomdupe.errors import StoreError
 from bloomdupe.inside_scrapy.engine import (
@@ -42,6 +41,7 @@ from bloomdupe.inside_scrapy.engine import (
     spider_middlewares,
 )
 from bloomdupe.links.fingerprint import is_known_early, is_plain
+from bloomdupe.links.safe_urls import safe_url_string
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
@@ -103,7 +103,6 @@ class LinkFilter:
         # Whether links may be dropped here, and by new_links(); unknown at first.
         self._on: bool | None = None
         self._new_links_work = False
-        self._new_links_used = False
         # Whether plain requests with the same URL have the same fingerprint.
         self._by_url = False
 
@@ -177,11 +176,8 @@ class LinkFilter:
                 return False
             if "depth_reset" in meta or not self._arrives(request):
                 return False
-            if (
-                plain
-                and drop is Duplicate.ALL
-                and (not self._new_links_used or safe_url_string(url) == url)
-            ):
+            # For new_links(), Request(url) must lead to the same URL.
+            if plain and drop is Duplicate.ALL and safe_url_string(url) == url:
                 self._known.add(url)
                 self._known_bytes += getsizeof(url) + PLACE_BYTES
                 if self._known_bytes > KNOWN_BYTES:
@@ -218,10 +214,6 @@ class LinkFilter:
             self._find_obstacles()
         if not self._new_links_work:
             return list(links)
-        if not self._new_links_used:
-            # From now on Request(url) must lead to the same URL for every known one.
-            self._new_links_used = True
-            self.forget()
         known = self._known
         given = list(links)
         kept = [

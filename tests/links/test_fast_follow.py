@@ -11,13 +11,13 @@ from scrapy.http import HtmlResponse, JsonResponse, TextResponse
 from scrapy.link import Link
 from url_lists import SEED, at_random, result
 
-from bloomdupe.inside_scrapy.faster import state_of
 from bloomdupe.links import fast_follow
 from bloomdupe.links.fast_follow import (
     follow,
     follows_the_same,
     scrapys_follow,
 )
+from bloomdupe.requests.objects import state_of
 
 pytestmark = pytest.mark.skipif(
     version_info < (2, 19), reason="this Scrapy takes the usual way"
