@@ -170,11 +170,11 @@ class View:
 
     @property
     def present(self) -> list[Point]:
-        """The points, and how the job stands now, or stood at its last checkpoint.
+        """The points, and one for now, or for the last checkpoint, with its pages.
 
         Without a heartbeat, or after a kill, it is the last checkpoint. While nothing
         changes, such as during a backoff, no checkpoint is written, and so there are no
-        new points.
+        new points. All other figures are those of the last point.
         """
         last, state = self.last, self.state
         if last is None or not (state.has_crawl or state.name == KILLED):
@@ -185,22 +185,7 @@ class View:
         if since <= 0:
             return self.points
         now = last._replace(
-            time=last.time + since,
-            seconds=last.seconds + since,
-            pages=self.pages,
-        )
-        if self.life.workers is not None:  # all other figures are those of the leader
-            return [*self.points, now]
-        now = now._replace(
-            items=self.totals.items,
-            duplicates=self.totals.duplicates,
-            pending=self.pending - self.delayed,
-            in_flight=0,
-            slots=len(self.slots),
-            failed=len(self.failed.requests),
-            delayed=self.delayed,
-            backing_off=len(self.unavailable),
-            slowest=max(0.0, last.slowest - since),
+            time=last.time + since, seconds=last.seconds + since, pages=self.pages
         )
         return [*self.points, now]
 

@@ -103,7 +103,8 @@ def test_colours_warn_of_a_crawl_that_stands_still_or_was_in_vain(job: Path) -> 
 
 def test_the_time_to_go_is_at_least_that_of_a_backoff(job: Path) -> None:
     view = at_work(job, 10)
-    fewer = [one._replace(pending=70 - n) for n, one in enumerate(view.points)]
+    many = len(view.points)
+    fewer = [one._replace(pending=many - n) for n, one in enumerate(view.points)]
     assert 0 < (changed(view, points=fewer).to_go or 0) < 60
     backoffs = at_work(job, 10, a="no answer").backing_off
     assert changed(view, points=fewer, backing_off=backoffs).to_go == pytest.approx(60)
