@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import partial
@@ -54,26 +55,19 @@ def check_directory(jobdir: object) -> Path | None:
     if not jobdir:
         return None
     path = Path(str(jobdir)).absolute()  # a spider may change the working directory
+    place = next(one for one in (path, *path.parents) if os.path.lexists(one))
+    reason = f"{place} is no directory in which this user can make files"
     try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        pass  # it is made, or what is in its place is named below
+        is_good = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            path.stat()  # its name may be too long
     except OSError as error:
+        is_good, reason = False, str(error.strerror)
+    if not is_good:
         raise SettingError(
-            f"JOBDIR = {shown(jobdir)}: {error.strerror}; name another directory"
-        ) from error
-    for place in (path, *path.parents):
-        if os.path.lexists(place):
-            if not place.is_dir():
-                raise SettingError(
-                    f"JOBDIR = {str(jobdir)!r}: {place} is no directory; name one"
-                )
-            if not os.access(place, os.W_OK | os.X_OK):
-                raise SettingError(
-                    f"JOBDIR = {str(jobdir)!r}: {place} is not writable; change its"
-                    " permissions or name another directory"
-                )
-            break
+            f"JOBDIR = {shown(jobdir)}: {reason}; change its permissions, or name"
+            " another directory"
+        )
     return path / "bloomdupe"
 
 

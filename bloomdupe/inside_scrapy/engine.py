@@ -59,6 +59,7 @@ class EngineAccess:
         self._downloader = engine.downloader
         self._slots = self._downloader.slots
         self._slot_settings = self._downloader.per_slot_settings
+        self._delay = crawler.settings.getfloat("DOWNLOAD_DELAY")
         self._waking = Timer(self.wake)
         # The clock of Slot.lastseen.
         self._clock: Callable[[], float] = (
@@ -180,12 +181,6 @@ class EngineAccess:
         every = by_ip or downloader.domain_concurrency
         given: int = self._slot_settings.get(name, {}).get("concurrency", every)
         return given
-
-    @property
-    def _delay(self) -> float:
-        if hasattr(self._downloader, "_delay"):
-            return float(self._downloader._delay)
-        return self._crawler.settings.getfloat("DOWNLOAD_DELAY")
 
     @property
     def is_closing(self) -> bool:

@@ -86,7 +86,7 @@ OF_PIPELINES = _names({
 """The same for crawls with item pipelines; others do not import these modules."""
 
 WITH_FALLBACK = _names({
-    "scrapy.core.downloader.Downloader": "_delay ip_concurrency middleware",
+    "scrapy.core.downloader.Downloader": "ip_concurrency middleware",
     "scrapy.core.downloader.Slot": "jitter",
     "scrapy.core.downloader": "monotonic",
     "scrapy.extensions.feedexport": "apply_uri_params",

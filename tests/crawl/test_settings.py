@@ -39,7 +39,7 @@ BAD: list[tuple[str, list[object], str]] = [
     ("BLOOMDUPE_REVISIT", [[(".*", "daily")]], " = 'daily': expected a positive"),
     ("BLOOMDUPE_STAY", ["yes", 2, "forever"], "expected True or False"),
     ("BLOOMDUPE_WAIT", ["-1", -1, "soon", "nan", "inf"], "expected no negative"),
-    ("JOBDIR", [__file__, f"{__file__}/job"], "is no directory; name one"),
+    ("JOBDIR", [__file__, f"{__file__}/job"], "is no directory in which"),
 ]
 
 
