@@ -19,14 +19,9 @@ import msgpack  # type: ignore[import-untyped]
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LARGEST = 16 << 20
-"""Most bytes of a request, its body included."""
 MOST_VALUES = 200_000
 """Most values in a request, each list and each of its elements included."""
-DEEPEST_EXTENSION = 100
-"""Most levels of nested extensions of msgpack."""
-
-MOST_EXTENDED = 4 * LARGEST
+MOST_EXTENDED = 64 << 20
 """Most bytes of all extensions, nested ones included, because each is copied."""
 HARMLESS = 1_024
 """Bytes that can hold anything: no list in them has more elements than there are bytes.
@@ -54,17 +49,12 @@ def check_packed(data: bytes) -> None:
     """Refuse bytes of msgpack that take much more memory than there are bytes.
 
     An extension may hold msgpack itself, so its values count, too. The reader of the
-    bytes decides whether they are whole.
+    bytes decides whether they are whole, and how deep it follows them.
     """
-    if len(data) > LARGEST:
-        raise ValueError(f"it is longer than {LARGEST:,} bytes")
     values = extended = 0
-    parts = [(data, 0)] if len(data) > HARMLESS else []
+    parts = [data] if len(data) > HARMLESS else []
     while parts:
-        part, level = parts.pop()
-        if level > DEEPEST_EXTENSION:
-            raise ValueError(f"it is nested more than {DEEPEST_EXTENSION} levels deep")
-        for elements, extension in _values_in(part):
+        for elements, extension in _values_in(parts.pop()):
             values += 1 + elements
             extended += len(extension)
             if values > MOST_VALUES:
@@ -72,7 +62,7 @@ def check_packed(data: bytes) -> None:
             if extended > MOST_EXTENDED:
                 raise ValueError(f"it takes more than {MOST_EXTENDED:,} bytes")
             if extension:
-                parts.append((extension, level + 1))
+                parts.append(extension)
 
 
 def _values_in(data: bytes) -> Iterator[tuple[int, bytes]]:

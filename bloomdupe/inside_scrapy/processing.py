@@ -223,17 +223,32 @@ class Processing:
         self, outputs: AsyncGenerator[Any], response: object, work: Work | None
     ) -> None:
         take, backpressure = self._take_output, self._backpressure
-        items = _Tasks(self._scraper.concurrent_items)
-        left = OUTPUTS_A_TURN
+        most, left = self._scraper.concurrent_items, OUTPUTS_A_TURN
+        items: set[asyncio.Future[None]] = set()
+        failure: BaseException | None = None
+
+        def ended(item: asyncio.Future[None]) -> None:
+            nonlocal failure
+            items.discard(item)
+            if not item.cancelled():
+                failure = failure or item.exception()
+
         async with aclosing(outputs):
             async for output in outputs:
-                if (item := take(output, response, work)) is not None:
-                    await items.start(item)
+                if (coroutine := take(output, response, work)) is not None:
+                    while len(items) >= most:
+                        await asyncio.wait(items, return_when=asyncio.FIRST_COMPLETED)
+                    item = asyncio.ensure_future(coroutine)
+                    items.add(item)
+                    item.add_done_callback(ended)
                 left -= 1
                 if not left or backpressure():
                     left = OUTPUTS_A_TURN
                     await self._wait_turn()
-        await items.join()
+        while items:
+            await asyncio.wait(items)
+        if failure is not None:
+            raise failure
 
     async def _wait_turn(self) -> None:
         """Give other tasks a turn, and wait as long as there is backpressure."""
@@ -297,36 +312,6 @@ class Processing:
             return self._send_signal(signal, **named)
         finally:
             CURRENT.reset(token)
-
-
-class _Tasks:
-    """Tasks that run at the same time, up to a limit."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._running: set[asyncio.Future[None]] = set()
-        self._error: BaseException | None = None
-
-    async def start(self, coroutine: Any) -> None:
-        """Start a task, as soon as the limit allows it."""
-        running = self._running
-        while len(running) >= self._most:
-            await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-        task = asyncio.ensure_future(coroutine)
-        running.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Future[None]) -> None:
-        self._running.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            self._error = self._error or task.exception()
-
-    async def join(self) -> None:
-        """Wait for all tasks; raise their first exception."""
-        while self._running:
-            await asyncio.wait(self._running)
-        if self._error is not None:
-            raise self._error
 
 
 class Work(Protocol):

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from bloomdupe.errors import StoreError
-from bloomdupe.foreign import LARGEST, json_of
+from bloomdupe.foreign import json_of
 from bloomdupe.store.files import open_regular
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ SEEN = "requests.seen"
 QUEUE = "requests.queue"
 ACTIVE = "active.json"
 STATE = "spider.state"
+LONGEST = 16 << 20
+"""Characters of ``active.json`` that are read."""
 MOST_NAMED = 2_000_000
 """Values in ``active.json``: the names of slots and their priorities."""
 SIZE_BYTES = 2
@@ -97,7 +99,7 @@ class ScrapyJob:
         active = self._queue / ACTIVE
         try:
             with open(open_regular(active), encoding="utf-8") as file:
-                state = json_of(file.read(LARGEST), MOST_NAMED)
+                state = json_of(file.read(LONGEST), MOST_NAMED)
             slots = state if isinstance(state, dict) else {None: state}
             return {slot: sorted(map(index, found)) for slot, found in slots.items()}
         except (ValueError, TypeError) as error:

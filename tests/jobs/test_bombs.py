@@ -30,7 +30,7 @@ def nested(levels: int) -> bytes:
 PACKED = {
     "many arrays": b"\xdc\xff\xff" * 1_000 + bytes(100_000),
     "empty maps": b"\xdd" + pack(">I", 1 << 22) + b"\x80" * (1 << 22),
-    "extensions in each other": nested(400),
+    "extensions in each other": nested(8_000),
 }
 
 
