@@ -8,8 +8,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.state.failures import stored_failures
+from bloomdupe.errors import UnserializableError
 from bloomdupe.foreign import check_packed
-from bloomdupe.requests.layout import fields_of, number_of, url_of
+from bloomdupe.requests.layout import fields_of, url_of
 from bloomdupe.settings import check_patterns
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ class ListedRequest(NamedTuple):
         try:
             check_packed(one.payload)
             fields = fields_of(one.payload)
-            priority = number_of(fields.get("priority", 0))
+            if not isinstance(priority := fields.get("priority", 0), int):
+                raise UnserializableError(f"{priority!r} is no number")
         except ValueError as error:
             return cls(one.slot, "?", url_of(one.payload), 0, None, problem=str(error))
         callback = fields.get("callback", "parse")

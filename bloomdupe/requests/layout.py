@@ -15,7 +15,7 @@ callback       0 means ``NO_CALLBACK``; a list is a partial: method, arguments, 
 meta           the rest of it
 cb_kwargs
 dont_filter
-priority
+priority       the nearest within 64 bits
 errback        as the callback
 headers        without the Referer above
 method
@@ -53,9 +53,6 @@ NAMES = (
 _FULL = bytes((0xDC, 0, len(NAMES)))
 """First bytes of a stored request with a visit."""
 
-INTEGER = 4
-"""Extension type of msgpack for an integer beyond 64 bits, in hexadecimal digits."""
-
 
 def url_of(payload: bytes) -> str:
     """Return the URL of a stored request, even if it cannot be restored.
@@ -70,15 +67,6 @@ def url_of(payload: bytes) -> str:
     except Exception:  # noqa: BLE001 - any damage: the message must not fail
         url = ""
     return printable(url) or f"{len(payload):,} bytes"
-
-
-def number_of(value: Any) -> int:
-    """Return an integer of a stored request, if it is one."""
-    if isinstance(value, msgpack.ExtType) and value.code == INTEGER:
-        value = int(str(unpacked(value.data)[0])[:1_000], 16)  # more cannot be shown
-    if not isinstance(value, int):
-        raise UnserializableError(f"{value!r} is no number")
-    return value
 
 
 def fields_of(

@@ -27,6 +27,7 @@ from bloomdupe.requests.values import (
     place_of,
     restore,
 )
+from bloomdupe.store.format import stored_priority
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -107,7 +108,7 @@ class Serializer:
             meta or None,
             request.cb_kwargs or None,
             request.dont_filter or None,
-            request.priority or None,
+            stored_priority(request.priority) if request.priority else None,
             None if errback is None else stored(errback),
             headers or None,
             None if method == "GET" else method,

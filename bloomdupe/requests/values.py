@@ -34,7 +34,7 @@ import msgpack  # type: ignore[import-untyped]
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import UnserializableError
-from bloomdupe.requests.layout import INTEGER, unpacked
+from bloomdupe.requests.layout import unpacked
 from bloomdupe.requests.objects import put_together, take_apart
 
 if TYPE_CHECKING:
@@ -343,7 +343,7 @@ _KINDS: dict[type, tuple[int, Callable[[Any], Iterable[object]]]] = {
     tuple: (1, iter),
     set: (2, iter),
     frozenset: (3, iter),
-    int: (INTEGER, lambda value: [hex(value), 16]),  # beyond 64 bits
+    int: (4, lambda value: [hex(value), 16]),  # beyond 64 bits
     datetime.date: (5, _reduced),
     datetime.datetime: (6, _reduced),
     datetime.timedelta: (7, _reduced),
