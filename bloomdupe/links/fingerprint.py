@@ -98,24 +98,16 @@ def is_known_early(
     the project's code. It also keeps the first fingerprint that it has made of a
     request.
     """
-    class_ = type(fingerprinter)
-    base = _BASES.get(global_object_name(class_))
-    if base is not None and settings.get(base) is not None:
-        class_ = load_object(settings[base])
-    return (
-        class_ is RequestFingerprinter
-        or (base is not None and class_ is type(fingerprinter))
-        or getattr(class_, "bloomdupe_early", False) is True
-    )
+    class_: object = type(fingerprinter)
+    if global_object_name(class_) == OF_POET:
+        class_ = load_object(settings.get(BASE_OF_POET) or RequestFingerprinter)
+    early = getattr(class_, "bloomdupe_early", False) is True
+    return early or class_ is RequestFingerprinter
 
 
-_BASES = {
-    "scrapy_poet._request_fingerprinter.ScrapyPoetRequestFingerprinter": (
-        "SCRAPY_POET_REQUEST_FINGERPRINTER_BASE_CLASS"
-    )
-}
-"""Fingerprinters that extend another fingerprinter, and the setting that names it; by
-default it is Scrapy's own."""
+OF_POET = "scrapy_poet._request_fingerprinter.ScrapyPoetRequestFingerprinter"
+BASE_OF_POET = "SCRAPY_POET_REQUEST_FINGERPRINTER_BASE_CLASS"
+"""The setting that names the fingerprinter that it extends; else it is Scrapy's own."""
 
 
 def fingerprint_function(
