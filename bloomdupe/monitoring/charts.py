@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.crawl.progress.pace import DAY, rates
 from bloomdupe.jobs.view import KILLED
+from bloomdupe.monitoring.page import figure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,15 +36,6 @@ TICKS = 4
 """Parts of an axis of time."""
 RATE = "rate"
 """Pages a minute; all other figures of lines are fields of the points."""
-
-
-class Chart(NamedTuple):
-    """A chart."""
-
-    title: str
-    note: str
-    """A sentence about the chart."""
-    svg: str
 
 
 class Drawn(NamedTuple):
@@ -96,14 +88,14 @@ CHARTS: tuple[tuple[str, str, Sequence[Drawn]], ...] = (
 """Titles, notes, and lines; the most important first."""
 
 
-def charts(view: View) -> Iterator[Chart]:
+def charts(view: View) -> Iterator[str]:
     """Yield the charts of a job over time; none if it was running for a moment only."""
     points = view.present
     if not points or points[-1].seconds - points[0].seconds < LEAST_STEP:
         return
     drawing = _Drawing(view)
     for title, note, lines in CHARTS:
-        yield Chart(title, note, drawing.of(lines))
+        yield figure(title, note, drawing.of(lines))
 
 
 class _Drawing:

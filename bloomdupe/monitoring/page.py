@@ -12,8 +12,6 @@ from bloomdupe.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from bloomdupe.monitoring.charts import Chart
-
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --card: #f6f7f9; --ink: #1d2329;
   --soft: #57606a; --faint: #c8ccd0; --first: #1f6feb; --second: #c05621;
@@ -102,12 +100,12 @@ def page(title: str, parts: Iterable[str]) -> str:
     )
 
 
-def figure(chart: Chart) -> str:
-    """Return a chart under its title."""
+def figure(title: str, note: str, svg: str) -> str:
+    """Return a picture under its title, and a note about it."""
     return (
-        f'<figure role="img" aria-label="{text(chart.title)}"><figcaption>'
-        f"<b>{text(chart.title)}</b>"
-        f'<p class="note">{text(chart.note)}</p></figcaption>{chart.svg}</figure>'
+        f'<figure role="img" aria-label="{text(title)}"><figcaption>'
+        f'<b>{text(title)}</b><p class="note">{text(note)}</p></figcaption>'
+        f"{svg}</figure>"
     )
 
 
