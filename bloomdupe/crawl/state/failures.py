@@ -40,11 +40,6 @@ BY_SCRAPY = (
 """Keys of ``meta`` that Scrapy sets on the way; they may differ in the next run."""
 
 
-class _Known(NamedTuple):
-    url: str
-    option: str
-
-
 class Failures(Participant):
     """Requests that have failed for good, each until it succeeds.
 
@@ -123,7 +118,7 @@ class Failures(Participant):
             ledger.retried = True
             has_new = has_new or bool(ledger.known)
             for digest, one in (
-                failures_in(ledger.store) if anew or reasons is not None else ()
+                [*ledger.known.items()] if anew or reasons is not None else ()
             ):
                 if one.time >= self._begun or not one.payload:
                     continue
@@ -184,7 +179,7 @@ class Failures(Participant):
         later, self._later = self._later, {}
         for ledger, digest in chain.from_iterable(later.values()):
             if ledger in self._here.values() and digest in ledger.known:
-                self._retry(ledger, digest, ledger.read(digest))
+                self._retry(ledger, digest, ledger.known[digest])
 
     @property
     def _counts(self) -> str:
@@ -236,14 +231,14 @@ class Failures(Participant):
         """
         digest = Visit.of(payload).failure
         if self._limit and digest in (ledger := self._of(slot)).known:
-            ledger.put(digest, ledger.read(digest)._replace(waiting=False))
+            ledger.put(digest, ledger.known[digest]._replace(waiting=False))
 
     def _failed(
         self, ledger: _Ledger, in_flight: InFlightRequest, reason: FailureReason
     ) -> None:
         request = in_flight.request
         digest = self._key_of(ledger, in_flight)
-        before = ledger.read(digest) if digest in ledger.known else None
+        before = ledger.known.get(digest)
         referer = request.headers.get("Referer")
         failure = Failure(
             request.url,
@@ -308,46 +303,26 @@ class Failures(Participant):
 
 
 class _Ledger:
-    """The failed requests in the store of a partition.
-
-    The URL and the reason of each stay in memory; the store has the rest.
-    """
+    """The failed requests in the store of a partition, which also stay in memory."""
 
     def __init__(self, partition: Partition) -> None:
         assert partition.store is not None  # noqa: S101 - or nothing is kept
-        self.store = partition.store
-        self.urls: Counter[str] = Counter()
+        stored = failures_in(partition.store)
+        self.known = dict(sorted(stored, key=lambda one: one[1].time))
+        """In the order of their failures."""
+        self.urls = Counter(failure.url for failure in self.known.values())
         """URLs of the failed requests: a request with a different URL need not be
         looked up.
         """
-        self.known: dict[bytes, _Known] = {}
-        """In the order of their failures."""
         self.retried = False
         """Whether those of earlier runs were retried in this run."""
         self.changes = Unwritten(FAILURES)
-        stored = sorted(failures_in(self.store), key=lambda one: one[1].time)
-        for digest, failure in stored:
-            self._remember(digest, failure)
-
-    def read(self, digest: bytes) -> Failure:
-        """Return a known failure."""
-        data = self.changes.get(digest)
-        if data is None:
-            with self.store.snapshot() as snapshot:
-                stored = snapshot.get(FAILURES, digest)
-                assert stored is not None  # noqa: S101 - it is known, and not changed
-                data = bytes(stored)
-        return Failure.unpacked(data)
 
     def put(self, digest: bytes, failure: Failure) -> None:
         """Let the next checkpoint write a failure; a new one is counted."""
         self.changes[digest] = failure.packed()
-        if digest not in self.known:
-            self._remember(digest, failure)
-
-    def _remember(self, digest: bytes, failure: Failure) -> None:
-        self.known[digest] = _Known(failure.url, failure.option)
-        self.urls[failure.url] += 1
+        self.urls[failure.url] += digest not in self.known
+        self.known[digest] = failure
 
     def forget(self, digest: bytes) -> None:
         """Remove a failure, if it is known."""
