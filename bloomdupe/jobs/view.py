@@ -238,7 +238,7 @@ class View:
             "last_run": self.notes.get("run"),
             "finished_at": self.notes.get("finished"),
             "items": self.totals.items,
-            "totals": self.totals.record,
+            "totals": vars(self.totals),
             "slots": len(self.slots),
             "delays": {s: self.delays[s] for s in self.largest if s in self.delays},
             "backing_off": {

@@ -85,17 +85,17 @@ def test_pages_are_counted_by_slot_up_to_a_number_of_slots() -> None:
     assert len(totals.by_slot) == MOST_SLOTS
     assert totals.by_slot["0.example"] == [4, 28]
     assert totals.by_slot["1.example"] == [2, 14]
-    assert Totals(**totals.record) == totals
+    assert Totals(**vars(totals)) == totals
 
 
 def test_a_long_history_stays_small(tmp_path: Path) -> None:
     with BloomFilter.open(tmp_path / "store", 1000, 1e-3) as seen:
         store: Any = seen.share_store()
-        history = History(store)
+        history = History()
         days = 24 * 60
         # At first with pauses: of those, too, one an hour stays.
         for minute in (*range(0, 3 * days, 10), *range(3 * days, 4 * days)):
-            history.add(point(60.0 * minute, pages=minute))
+            history.add(point(60.0 * minute, pages=minute), begins=minute == 0)
             if minute % 100 == 0:
                 store.commit(history.prepare())
         history.add(point(4 * 24 * 3600, pages=4 * 24 * 60, how="finished"))
@@ -109,7 +109,7 @@ def test_a_long_history_stays_small(tmp_path: Path) -> None:
         assert runs == [Ran(1, points[0].time, points[-1].time, "finished")]
         written = snapshot_of(store)
         assert max(len(data) for _, data in written) < 150
-        store.commit(History(store).prepare())
+        store.commit(History().prepare())
         assert snapshot_of(store) == written
 
 

@@ -55,7 +55,7 @@ def add_failures(
 def add_points(job: Path, points: Iterable[Point]) -> None:
     """Add points to the history of a job that has stopped."""
     with store_of(job) as store:
-        history = History(store)
+        history = History()
         for one in points:
             history.add(one)
         store.commit(history.prepare())
@@ -94,7 +94,7 @@ def monitored_job(folder: Path, *, history: bool = True) -> Path:
         )
         totals = Totals(1, 1_200, 1_200 * 1_500)
         totals.by_slot["a.example"] = [100, 100 * 1_500]
-        record = {"crawl": {"totals": totals.record}}
+        record = {"crawl": {"totals": vars(totals)}}
         with store_of(job) as store:
             store.commit(Part(changes={META: meta_records(record)}))
     return job

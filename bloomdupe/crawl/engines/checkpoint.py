@@ -152,7 +152,7 @@ class Checkpoint:
             self.totals, self._counted = totals, counted
             self._outcomes.committed(len(acked))
 
-        return Part(entries={"totals": totals.record}, done=done)
+        return Part(entries={"totals": vars(totals)}, done=done)
 
     def _send_signal(self) -> None:
         """Send the signal, so that listeners write their data with this checkpoint."""

@@ -242,7 +242,7 @@ class CrawlEngine:
 
     def _begin_run(self) -> None:
         self.checkpoint.begin_run()
-        self.watch.sample()
+        self.watch.sample(begins=True)
 
     # Acceptance
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import chain
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgpack  # type: ignore[import-untyped]
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.in_flight.outcomes import Outcome
     from bloomdupe.store.snapshot import Snapshot
-    from bloomdupe.store.store import Part, Store
+    from bloomdupe.store.store import Part
 
 
 TIERS = ((5, 120), (60, 1_440), (3_600, 1_440), (86_400, 10_000))
@@ -136,21 +136,16 @@ class History(Participant):
     first and the last point of a run have places of their own.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self) -> None:
         self._changes = Unwritten(HISTORY)
-        self._run = 0
 
-    def add(self, point: Point) -> None:
-        """Add a point."""
+    def add(self, point: Point, *, begins: bool = False) -> None:
+        """Add a point, with which a run ``begins``, or goes on."""
         data, changes, run = msgpack.packb(list(point)), self._changes, point.run
         for tier, (seconds, most) in enumerate(TIERS):
             changes[PLACE.pack(tier, int(point.time // seconds) % most)] = data
-        if run != self._run:
-            self._run, begin = run, PLACE.pack(BEGIN, run)
-            with self._store.snapshot() as snapshot:
-                if snapshot.get(HISTORY, begin) is None:  # or another worker began it
-                    changes[begin] = data
+        if begins:
+            changes[PLACE.pack(BEGIN, run)] = data
             if run > MOST_RUNS:
                 gone = run - MOST_RUNS
                 changes |= {PLACE.pack(which, gone): None for which in (BEGIN, END)}
@@ -234,11 +229,6 @@ class Totals:
         for status, pages in self.statuses.items():
             found[f"{min(max(int(status) // 100, 1), 5)}xx"] += pages
         return found
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """Return the totals to store: the arguments that make them again."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def show(self, stats: StatsCollector) -> None:
         """Set the stats."""

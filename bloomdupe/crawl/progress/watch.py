@@ -73,7 +73,7 @@ class Watch:
         """The slots with the most pending requests, and their numbers of requests."""
         self._slots_due = 0.0
         store = engine.frontier.store
-        self.history = None if store is None else History(store)
+        self.history = None if store is None else History()
         self.longest = 0.0
         """Seconds of the longest checkpoint of the run."""
         self._longest_since = 0.0
@@ -144,8 +144,8 @@ class Watch:
             how=how,
         )
 
-    def sample(self, how: str = "") -> Point:
-        """Sample the crawl when the run begins, and then every few seconds.
+    def sample(self, how: str = "", *, begins: bool = False) -> Point:
+        """Sample the crawl when the run ``begins``, and then every few seconds.
 
         A run ends with a last sample, which says ``how``. The job stands like this
         until its next run.
@@ -157,7 +157,7 @@ class Watch:
         if self._metrics is not None:
             self._metrics.figures = self._figures_at(point)
         if self.history is not None:
-            self.history.add(point)
+            self.history.add(point, begins=begins)
         return point
 
     def _sample_slots(self, *, complete: bool) -> None:
