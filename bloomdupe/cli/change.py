@@ -20,7 +20,7 @@ from bloomdupe.requests.layout import url_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.frontier.sent_request import SentRequest
@@ -166,10 +166,7 @@ def block(options: Namespace) -> Answer:
         raise SettingError("name URLs, each a rule by itself, or --slot or --pattern")
     Selection.of(options.slot, options.pattern)  # or it is refused
     rules = [rule_of(one.url) for one in _requests(options.urls)] or [given]
-    return _ruled(
-        options,
-        lambda there: (there.not_blocking if options.undo else there.blocking)(rules),
-    )
+    return _ruled(options, "blocked", rules, undo=options.undo)
 
 
 @verb("pause crawls/site --slot slow.example.com", "--slot")
@@ -180,7 +177,7 @@ def pause(options: Namespace) -> Answer:
     while only requests of paused slots are pending. A running crawl obeys at its next
     checkpoint.
     """
-    return _ruled(options, lambda there: there.pausing([options.slot]))
+    return _paused(options, undo=False)
 
 
 @verb("resume crawls/site --slot slow.example.com", "--slot")
@@ -189,21 +186,25 @@ def resume(options: Namespace) -> Answer:
 
     A running crawl obeys at its next checkpoint.
     """
-    return _ruled(options, lambda there: there.resuming(options.slot))
+    return _paused(options, undo=True)
 
 
-def _ruled(options: Namespace, change: Callable[[Rules], Rules]) -> Answer:
-    blocks = options.verb == "block"  # links that come later, too
-    if not blocks and options.slot is None:
+def _paused(options: Namespace, *, undo: bool) -> Answer:
+    if options.slot is None:
         raise SettingError(f"--slot SLOT names the slot to {options.verb}")
-    rules, obeyed = options.job.change_rules(change)
-    what, now = "blocked", [*map(described, rules.blocked)]
-    if not blocks:
-        warn_if_unknown(options.job, options.slot)
-        what, now = "paused", [f"slot {slot}" for slot in sorted(rules.paused)]
-    lines = [f"{what}: {one}" for one in now] or [f"Nothing is {what}."]
+    answer = _ruled(options, "paused", [options.slot], undo=undo)
+    warn_if_unknown(options.job, options.slot)
+    return answer
+
+
+def _ruled(options: Namespace, kind: str, given: list[Any], *, undo: bool) -> Answer:
+    def changed(there: Rules) -> Rules:
+        return (there.removing if undo else there.adding)(kind, given)
+
+    rules, obeyed = options.job.change_rules(changed)
     record = {name: rules.values[name] for name in ("blocked", "paused")}
-    return Answer([*lines, obeyed], record)
+    lines = [f"{kind}: {described(one)}" for one in record[kind]]
+    return Answer([*(lines or [f"Nothing is {kind}."]), obeyed], record)
 
 
 def _requests(urls: list[str]) -> list[Any]:

@@ -128,10 +128,9 @@ def _rows_of_job(view: View) -> Rows:
     for name, requests in view.largest.items():
         slow = view.slowness(name)
         yield f"  {slot_name(name)}", f"{requests:,}" + (f", {slow}" if slow else "")
-    for rule in view.rules.blocked:
-        yield "blocked", described(rule)
-    for slot in sorted(view.rules.paused):
-        yield "paused", f"slot {slot_name(slot)}"
+    for kind in ("blocked", "paused"):
+        for rule in view.rules.values[kind]:
+            yield kind, described(rule)
     for output in view.outputs:
         size = output["bytes"]
         written = "" if size is None else f", {size:,} bytes"

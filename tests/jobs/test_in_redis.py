@@ -124,8 +124,8 @@ def test_rules_of_two_verbs_at_a_time_are_both_kept(crawl: str) -> None:
 
     def change(rules: Rules) -> Rules:
         if not rules.paused:  # another verb is quicker
-            job.replace_rules(lambda other: other.pausing(["a"]))
-        return rules.pausing(["b"])
+            job.replace_rules(lambda other: other.adding("paused", ["a"]))
+        return rules.adding("paused", ["b"])
 
     assert job.replace_rules(change).paused == {"a", "b"}
 

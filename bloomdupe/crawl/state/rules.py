@@ -71,8 +71,9 @@ class Rules:
         try:
             if text is not None and len(text) > MOST_BYTES:
                 raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
-            return cls.of({} if text is None else json.loads(text))
-        except (ValueError, RecursionError) as error:
+            given = {} if text is None else json.loads(text)
+            return cls.of(**{"blocked": [], "paused": [], **given})
+        except (TypeError, ValueError, RecursionError) as error:
             raise refused(place, error) from error
 
     def written(self, place: object) -> bytes:
@@ -83,14 +84,8 @@ class Rules:
         return text
 
     @classmethod
-    def of(cls, values: dict[str, Any]) -> Self:
-        """Read the JSON object; raises :class:`ValueError` if it is none of rules."""
-        if not isinstance(values, dict):
-            raise ValueError("it is no JSON object")  # noqa: TRY004 - it is about the file's content
-        if unknown := sorted(values.keys() - {"blocked", "paused", "stop"}):
-            raise ValueError(f"it has an unknown field {unknown[0][:80]!r}")
-        blocked, paused = values.get("blocked", []), values.get("paused", [])
-        stop = values.get("stop", 0)
+    def of(cls, *, blocked: list[Rule], paused: list[str], stop: int = 0) -> Self:
+        """Read the fields of the JSON; raises :class:`ValueError` if one is no rule."""
         if not (_are(blocked, dict) and _are(paused, str) and type(stop) is int):
             raise ValueError("a field has a value of another kind")
         found = cls(blocked, frozenset(paused), stop)
@@ -130,40 +125,27 @@ class Rules:
     # Changed rules
 
     def _with(self, **fields: object) -> Rules:
-        return Rules.of({**self.values, **fields})
+        return Rules.of(**{**self.values, **fields})
 
-    def blocking(self, given: Iterable[Rule]) -> Rules:
-        """Return them with more rules of ``blocked``."""
-        new = [rule for rule in given if rule not in self.blocked]
-        return self._with(blocked=[*self.blocked, *new])
+    def adding(self, kind: str, given: Iterable[Rule | str]) -> Rules:
+        """Return them with more that is ``blocked`` or ``paused``."""
+        there = self.values[kind]
+        return self._with(**{kind: there + [one for one in given if one not in there]})
 
-    def not_blocking(self, given: Iterable[Rule]) -> Rules:
-        """Return them without these rules.
+    def removing(self, kind: str, given: Iterable[Rule | str]) -> Rules:
+        """Return them without some that is ``blocked`` or ``paused``.
 
-        Raises :class:`~bloomdupe.errors.StoreMismatchError` if there is no such rule.
+        Raises :class:`~bloomdupe.errors.StoreMismatchError` if it is not.
         """
-        left = [*self.blocked]
-        for rule in given:
-            if rule not in left:
-                raise StoreMismatchError(f"there is no such rule: {described(rule)}")
-            left.remove(rule)
-        return self._with(blocked=left)
-
-    def pausing(self, slots: Iterable[str]) -> Rules:
-        """Return them with more paused slots."""
-        return self._with(paused=sorted(self.paused.union(slots)))
-
-    def resuming(self, slot: str) -> Rules:
-        """Return them without a paused slot.
-
-        Raises :class:`~bloomdupe.errors.StoreMismatchError` if it is not paused.
-        """
-        if slot not in self.paused:
-            paused = ", ".join(sorted(self.paused)) or "none"
-            raise StoreMismatchError(
-                f"slot {slot!r} is not paused; paused slots: {paused}"
-            )
-        return self._with(paused=sorted(self.paused - {slot}))
+        left = self.values[kind]
+        for one in given:
+            if one not in left:
+                now = "; ".join(map(described, left)) or "nothing"
+                raise StoreMismatchError(
+                    f"{described(one)} is not {kind}; {kind} now: {now}"
+                )
+            left.remove(one)
+        return self._with(**{kind: left})
 
     def stopping(self, now: int) -> Rules:
         """Return them so that the present run stops."""
@@ -174,8 +156,8 @@ def refused(place: object, error: Exception) -> StoreError:
     """Return the error for rules in a file or a key that cannot be read."""
     why = getattr(error, "strerror", None) or error
     return StoreError(
-        f"cannot read {place}: {why}; correct it, or delete it: then nothing is blocked"
-        " or paused"
+        f"cannot read {place}: {why!s:.600}; correct it, or delete it: then nothing is"
+        " blocked or paused"
     )
 
 
@@ -189,12 +171,11 @@ def rule_of(url: str) -> Rule:
     return {"url": canonicalize_url(url)}
 
 
-def described(rule: Rule) -> str:
-    """Return a rule of ``blocked`` in words."""
-    if "url" in rule:
-        return rule["url"]
-    return ", ".join(
-        f"{name} {rule[name]}" for name in ("slot", "pattern") if name in rule
+def described(rule: Rule | str) -> str:
+    """Return what is ``blocked``, or a slot that is ``paused``, in words."""
+    given = {"slot": rule} if isinstance(rule, str) else rule
+    return given.get("url") or ", ".join(
+        f"{name} {given[name]}" for name in ("slot", "pattern") if name in given
     )
 
 
