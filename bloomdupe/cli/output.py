@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def say_all(lines: Iterable[str]) -> None:
     """Print lines, as :func:`written` does."""
     with written() as file:
-        file.writelines(f"{_shown(line, file)}\n" for line in lines)
+        file.writelines(f"{printable(line)}\n" for line in lines)
 
 
 @contextlib.contextmanager
@@ -34,6 +34,8 @@ def written() -> Iterator[TextIO]:
     """
     # None: it was closed before the program began.
     file = sys.stdout or io.StringIO()
+    if isinstance(file, io.TextIOWrapper):
+        file.reconfigure(errors="backslashreplace")
     try:
         try:
             yield file
@@ -54,10 +56,9 @@ def written() -> Iterator[TextIO]:
 
 def warn(line: str) -> None:
     """Print a line to standard error."""
-    file = sys.stderr
-    if file is not None:
+    if sys.stderr is not None:
         with contextlib.suppress(OSError):
-            print(_shown(line, file), file=file, flush=True)
+            print(printable(line), file=sys.stderr, flush=True)
 
 
 def report_progress() -> None:
@@ -66,14 +67,6 @@ def report_progress() -> None:
     if sys.stderr is not None and sys.stderr.isatty() and not logger.handlers:
         logger.addHandler(logging.StreamHandler())
         logger.setLevel(logging.INFO)
-
-
-def _shown(line: str, file: TextIO) -> str:
-    """Return a line in printable characters that the file can encode."""
-    if line.isascii() and line.isprintable():
-        return line
-    encoding = file.encoding or "utf-8"
-    return printable(line).encode(encoding, "backslashreplace").decode(encoding)
 
 
 def table(rows: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from base64 import b64encode
+from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
 from shutil import get_terminal_size
@@ -17,7 +18,7 @@ from bloomdupe.crawl.progress.pace import duration, plural, when
 from bloomdupe.crawl.progress.rounds import VERSIONS
 from bloomdupe.crawl.state.failures import Failure
 from bloomdupe.crawl.state.rules import described
-from bloomdupe.errors import BloomDupeError, SettingError, shown
+from bloomdupe.errors import BloomDupeError, SettingError
 from bloomdupe.filter import sizing
 from bloomdupe.filter.layer import most_memory
 from bloomdupe.jobs.held import Problems
@@ -25,7 +26,7 @@ from bloomdupe.jobs.listed import ListedRequest, Selection
 from bloomdupe.jobs.view import RUNNING, slot_name
 from bloomdupe.monitoring.figures import figures
 from bloomdupe.printable import near
-from bloomdupe.settings import check_reasons
+from bloomdupe.settings import check_integer, check_reasons, check_seconds
 from bloomdupe.store.files import write_file
 
 if TYPE_CHECKING:
@@ -147,15 +148,12 @@ def top(options: Namespace) -> Answer:
     """
     from bloomdupe.monitoring.top import follow, screen
 
-    if not 0.1 <= options.interval <= 3_600:
-        raise SettingError(
-            f"--interval {options.interval:g}: expected seconds from 0.1 to 3600"
-        )
+    interval = check_seconds(options.interval, "--interval")
     has_screen = os.environ.get("TERM") != "dumb" and all(
         file is not None and file.isatty() for file in (sys.stdout, sys.stdin)
     )
     if has_screen and not options.json:
-        follow(options.job, options.interval)
+        follow(options.job, interval)
         return Answer((), {})
     view = options.job.read()
     *lines, _ = screen(view, get_terminal_size())  # without the keys
@@ -207,15 +205,10 @@ OF_SIZES = {
 def amount(text: str) -> int:
     """Read a number of URLs: ``10_000_000``, ``1e7``, ``10M``."""
     power = " KMGT".find(text[-1:].upper())
-    try:
-        number = float(text[:-1] if power > 0 else text) * 1000 ** max(0, power)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= sizing.MOST_KEYS:
-        raise SettingError(
-            f"--urls {shown(text)} is not a number such as 10000000, 1e7 or 10M"
-        )
-    return sizing.check_capacity(int(number), "--urls")
+    with suppress(ValueError):  # or it is refused as it is
+        if power > 0:
+            text = f"{float(text[:-1]) * 1000**power:.0f}"
+    return sizing.check_capacity(text, "--urls")
 
 
 @verb("size --urls 10M --fpp 1e-6", "--urls", "--fpp", on=())
@@ -267,11 +260,7 @@ def list_requests(options: Namespace) -> Answer:
     job: Job = options.job
     selection = Selection.of(options.slot, options.pattern)
     reasons = reasons_of(options)
-    most = options.limit
-    if most is not None and not 0 < most <= sys.maxsize:
-        raise SettingError(
-            f"--limit {shown(most)} is not a number of lines, such as 20"
-        )
+    most = options.limit and check_integer(options.limit, "--limit")
     warn_if_unknown(job, options.slot)
     if options.summary and reasons is None:
         raise SettingError("--summary groups failed requests: add --failed")
@@ -303,11 +292,10 @@ def _record(one: Listed) -> dict[str, Any]:
     found = one._asdict()
     if isinstance(one, Failure):
         return {name: found[name] for name in OF_FAILURES}
-    if isinstance(one, ListedRequest):
-        found["payload"] = one.payload and b64encode(one.payload).decode()
-        for name in ("not_before", "problem", "payload"):
-            if found[name] is None:
-                del found[name]
+    found["payload"] = one.payload and b64encode(one.payload).decode()
+    for name in ("not_before", "problem", "payload"):
+        if found[name] is None:
+            del found[name]
     return found
 
 

@@ -104,7 +104,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--urls": _value("N", "expected URLs, such as 10M", "10M"),
     "--fpp": _value("P", "false-positive probability", "1e-06"),
     "--summary": _switch("with --failed: a line for each reason, exception and slot"),
-    "--limit": _value("N", "print at most N lines", type=int),
+    "--limit": _value("N", "print at most N lines"),
     "--interval": _value("SECONDS", "seconds between two reads", 2.0),
     "-o --output": _value("FILE", "the page; - is standard output", "report.html"),
     "--undo": _switch("delete this rule"),
