@@ -30,7 +30,7 @@ from bloomdupe.store.format import DELAYED, QUEUE, due_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from bloomdupe.crawl.progress.history import Point, Ran
+    from bloomdupe.crawl.progress.history import Point
     from bloomdupe.crawl.state.rules import Rules
     from bloomdupe.filter.contents import FilterInfo
     from bloomdupe.store.snapshot import Snapshot
@@ -97,10 +97,10 @@ class View:
         of the present file), and ``bytes`` (None: it is complete, or not begun)."""
         left = sum(one.get("failures_left", 0) for one in crawls)
         self.failed = FailedRequests.of(snapshots, left=left)
-        (points, self.runs), *others = map(read_history, snapshots)
-        self.points = together(points, [some for some, _ in others])
+        points, *others = map(read_history, snapshots)
+        self.points = together(points, others)
         """Points of the history; on Redis, those of the leader, with the pages of all
-        workers. And the runs of the job, the latest last."""
+        workers."""
         delayed = chain.from_iterable(
             one.next_requests(DELAYED, BEFORE_ALL, (), 1)[0] for one in snapshots
         )
@@ -133,14 +133,12 @@ class View:
         return 0 < len(self.unavailable) == len(self.slots)
 
     @property
-    def endings(self) -> list[tuple[Ran, str]]:
-        """The runs, each with the way it ended; a run that goes on, with its state."""
-        last, state = self.runs[-1:], self.state
-        now = state.name if state.has_crawl else KILLED
-        return [
-            (one, one.how if one.how != OPEN else now if [one] == last else KILLED)
-            for one in self.runs
-        ]
+    def endings(self) -> dict[int, str]:
+        """How each run has ended, by its number; of a run that goes on, its state."""
+        endings = {one.run: KILLED for one in self.points}
+        if self.last is not None and self.state.has_crawl:
+            endings[self.last.run] = self.state.name
+        return endings | {one.run: one.how for one in self.points if one.how}
 
     def slowness(self, slot: str) -> str:
         """Return why a slot is slow, if that is known: its backoff, or its delay."""

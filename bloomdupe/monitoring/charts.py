@@ -165,9 +165,9 @@ class _Drawing:
 
     def _marks(self, view: View) -> Iterator[str]:
         """Mark where a run has ended, in another way if it was killed."""
-        endings = {one.number: how for one, how in view.endings}
+        endings = view.endings
         for some in self._runs[-MOST_MARKS:]:
-            if endings.get(some[0].run) == KILLED:
+            if endings[some[0].run] == KILLED:
                 yield self._mark(some[-1].seconds, "stroke:var(--bad)", "6 4")
             elif some is not self._runs[-1]:
                 yield self._mark(some[-1].seconds, "stroke:var(--good)", "2 3")

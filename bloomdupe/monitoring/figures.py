@@ -61,7 +61,7 @@ def figures(view: View) -> Iterator[Figure]:
     yield Figure("skipped", Said(f"{duplicates:,}"), of_links)
     yield Figure("downloaded", Said(size(view.totals.bytes)))
     ran = [Said(plural(view.totals.runs, "run")), Said(f"round {view.round}")]
-    if kills := [how for _, how in view.endings].count(KILLED):
+    if kills := [*view.endings.values()].count(KILLED):
         ran.insert(1, Said(f"{kills:,} killed"))
     yield Figure("ran for", Said(duration(view.seconds)), ran)
     fill, last = view.filter.keys / view.filter.capacity, view.last

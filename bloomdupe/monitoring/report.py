@@ -177,19 +177,18 @@ def _count(number: int) -> str:
 
 def runs(view: View) -> Iterator[str]:
     """Yield the runs of the job, the last runs if there are many."""
-    if not view.runs:
+    points, rows = view.present, []
+    if not points:
         return
-    points = view.present
     last = {point.run: point for point in points}
     # The counts at the next run's beginning are those at a killed run's end.
     done = dict(last)
     done.update((a.run, b) for a, b in pairwise(points) if a.run != b.run)
     first = {point.run: point for point in reversed(points)}
-    rows = []
-    for ran, how in view.endings[-MOST_RUNS:]:
-        pages = f"{done[ran.number].pages - first[ran.number].pages:,}"
-        end = when(ran.ended or last[ran.number].time)
-        rows.append((str(ran.number), when(ran.begun), end, how, pages))
+    for run, how in [*view.endings.items()][-MOST_RUNS:]:
+        pages = f"{done[run].pages - first[run].pages:,}"
+        begun, ended = when(first[run].time), when(last[run].time)
+        rows.append((str(run), begun, ended, how, pages))
     yield "<h2>Runs</h2>"
     yield from table(("run", "begun", "ended, or last seen", "how", "pages"), rows)
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgpack  # type: ignore[import-untyped]
 
-from bloomdupe.crawl.progress.rounds import OPEN
 from bloomdupe.store.format import HISTORY
 from bloomdupe.store.store import Participant, Unwritten
 
@@ -36,7 +35,7 @@ stretches. For a year that makes 3,400 points, each 130 bytes and as much again 
 half-empty pages of LMDB."""
 
 MOST_RUNS = 500
-"""Number of runs that are remembered, the newest."""
+"""Number of runs of which the first and the last point stay, the newest."""
 
 PLACE = Struct(">BQ")
 """Key of a point: its tier, and the number of its stretch among those of the tier. Or
@@ -89,32 +88,10 @@ class Point(NamedTuple):
     """Scrapy's reason, if the run has ended here; else empty."""
 
 
-class Ran(NamedTuple):
-    """One run of a job."""
-
-    number: int
-    """From 1."""
-    begun: float
-    """Unix time."""
-    ended: float | None
-    """The same; of a run that was killed, or is running, None."""
-    how: str
-    """Scrapy's reason; ``open`` while it runs, and if it was killed."""
-
-
-def read_history(snapshot: Snapshot) -> tuple[list[Point], list[Ran]]:
-    """Return points and runs of a store, each in their order."""
+def read_history(snapshot: Snapshot) -> list[Point]:
+    """Return the points of a store in their order."""
     stored = (Point(*msgpack.unpackb(data)) for _, data in snapshot.records(HISTORY))
-    points = sorted({*stored})  # one may have several places
-    by_run: dict[int, list[Point]] = {}
-    for point in points:
-        by_run.setdefault(point.run, []).append(point)
-    runs = []
-    for number, some in sorted(by_run.items())[-MOST_RUNS:]:
-        end = next((point for point in some if point.how), None)
-        ended, how = (None, OPEN) if end is None else (end.time, end.how)
-        runs.append(Ran(number, some[0].time, ended, how))
-    return points, runs
+    return sorted({*stored})  # one may have several places
 
 
 def together(points: list[Point], others: Iterable[list[Point]]) -> list[Point]:
