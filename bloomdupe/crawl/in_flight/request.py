@@ -91,6 +91,8 @@ class InFlightRequest:
     part was aborted, or a request that it has yielded was refused."""
     first: bytes | None = field(init=False)
     """Payload of the request before its first try, as far as it is known."""
+    status: int | None = None
+    """HTTP status of the last response of the downloader, as no middleware saw it."""
     failed: FailureReason | None = None
     """The first failure, if there is any."""
     retried: bool = False

@@ -90,7 +90,6 @@ class SlotRules(Participant):
         self._threshold = max(1, min(MOST_FAILURES, settings.getint("RETRY_TIMES")))
         self._codes = {int(code) for code in settings.getlist("RETRY_HTTP_CODES")}
         self._errors = tuple(map(load_object, settings.getlist("RETRY_EXCEPTIONS")))
-        self._statuses: dict[int, int] = {}
         self._logged = 0
         self._most_pages = job.max_pages_per_slot
         self._most_pending = job.max_pending_per_slot
@@ -182,8 +181,9 @@ class SlotRules(Participant):
 
     def response_downloaded(self, response: Response, request: Request) -> None:
         """Look at a response before middlewares can replace it (a signal)."""
-        if self._growing is not None and self._registry.of(request) is not None:
-            self._statuses[id(request)] = response.status
+        in_flight = self._registry.of(request)
+        if in_flight is not None:
+            in_flight.status = response.status
         if response.status not in ASKING:
             return
         value = response.headers.get("Retry-After")
@@ -204,10 +204,9 @@ class SlotRules(Participant):
 
     def _answered(self, in_flight: InFlightRequest, result: object) -> None:
         """Update the state of the slot by the downloader's answer."""
-        status = self._statuses.pop(id(in_flight.request), None)
         if self._is_failure(in_flight.request, result):
-            self._failed(in_flight, status)
-        elif status is not None:
+            self._failed(in_flight)
+        elif in_flight.status is not None:
             self._succeeded(in_flight.entry.queue)
         else:  # it came from a middleware, or was dropped by one
             self._ended(in_flight)
@@ -236,8 +235,8 @@ class SlotRules(Participant):
             self._log(slot.name, f"answers again after {plural(backoffs, 'backoff')}")
             self._ask_again(slot.name)
 
-    def _failed(self, in_flight: InFlightRequest, status: int | None) -> None:
-        name = in_flight.entry.queue.name
+    def _failed(self, in_flight: InFlightRequest) -> None:
+        name, status = in_flight.entry.queue.name, in_flight.status
         state = self._frontier.slots_of(name).state(name)
         state.failures += 1
         state.reason = "no answer" if status is None else f"HTTP {status}"
