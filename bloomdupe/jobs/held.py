@@ -11,9 +11,9 @@ from bloomdupe.crawl.added_requests import BLOCKED, TAKEN_IN, add_request
 from bloomdupe.crawl.state.failures import (
     callback_of,
     digest_of,
-    failures_in,
     page_of,
     repeated,
+    stored_failures,
 )
 from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.frontier.frontier import NEWEST_FIRST, Frontier
@@ -177,7 +177,7 @@ class HeldJob:
         counts, parts = Counts(), {}
         for number, store in self.stores.items():
             puts: dict[bytes, bytes] = {}
-            for digest, one in failures_in(store):
+            for digest, one in stored_failures(store.now):
                 if not (one.is_to_retry(reasons) and selection.has(one.slot, one.url)):
                     continue
                 if one.waiting:
@@ -213,7 +213,9 @@ class HeldJob:
         """
         dropped = 0
         for number, store in self.stores.items():
-            failures = {key: one for key, one in failures_in(store) if one.waiting}
+            failures = {
+                key: one for key, one in stored_failures(store.now) if one.waiting
+            }
             for some in pending_requests(store, selection.slot):
                 gone = [
                     one
@@ -239,7 +241,7 @@ class HeldJob:
 
 def _repeated(store: Store, pages: Mapping[bytes, bytes]) -> Iterator[bytes]:
     """Yield the keys of failures that are pending anew, by page, for their callback."""
-    for digest, one in failures_in(store):
+    for digest, one in stored_failures(store.now):
         payload = pages.get(page_of(digest))
         if payload and one.payload and callback_of(payload) == callback_of(one.payload):
             yield digest

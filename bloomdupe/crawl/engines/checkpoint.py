@@ -98,8 +98,7 @@ class Checkpoint:
         """
         self.record: dict[str, Any] = {}
         if self._frontier.store is not None:
-            with self._frontier.store.snapshot() as snapshot:
-                self.record = snapshot.record(RECORD) or {}
+            self.record = self._frontier.store.now.record(RECORD) or {}
         found = Totals(**self.record.get("totals", {}))
         self.totals = replace(found, runs=max(found.runs, self.totals.runs))
 

@@ -91,8 +91,7 @@ class Cookies(Participant):
 
     def stored(self) -> list[bytes]:
         """Read all cookies from the store."""
-        with self._store.snapshot() as snapshot:
-            return [bytes(packed) for _, packed in snapshot.records(COOKIES)]
+        return [bytes(packed) for _, packed in self._store.now.records(COOKIES)]
 
     def take(self, stored: Iterable[bytes], version: int) -> None:
         """Take the cookies of a version, unless they have changed here since."""

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.in_flight.request import FailureReason, InFlightRequest
     from bloomdupe.frontier.partition import Partition
     from bloomdupe.store.snapshot import Snapshot
-    from bloomdupe.store.store import Store
 
 
 logger = logger_of(__name__)
@@ -307,7 +306,7 @@ class _Ledger:
 
     def __init__(self, partition: Partition) -> None:
         assert partition.store is not None  # noqa: S101 - or nothing is kept
-        stored = failures_in(partition.store)
+        stored = stored_failures(partition.store.now)
         self.known = dict(sorted(stored, key=lambda one: one[1].time))
         """In the order of their failures."""
         self.urls = Counter(failure.url for failure in self.known.values())
@@ -460,9 +459,3 @@ def stored_failures(snapshot: Snapshot) -> Iterator[tuple[bytes, Failure]]:
     """Yield the digest of each request that has failed, and its failure."""
     for digest, data in snapshot.records(FAILURES):
         yield digest, Failure.unpacked(bytes(data))
-
-
-def failures_in(store: Store) -> list[tuple[bytes, Failure]]:
-    """Return those of the last commit, with their digests."""
-    with store.snapshot() as snapshot:
-        return [*stored_failures(snapshot)]

@@ -49,8 +49,8 @@ byte."""
 def blobs_of(frontier: Frontier) -> dict[str, bytes]:
     """Return the values in the table ``blobs`` of the store, by name."""
     assert frontier.store is not None  # noqa: S101 - or there is no memory to keep
-    with frontier.store.snapshot() as snapshot:
-        return {name.decode(): bytes(one) for name, one in snapshot.records(BLOBS)}
+    stored = frontier.store.now.records(BLOBS)
+    return {name.decode(): bytes(one) for name, one in stored}
 
 
 class SpiderMemory(Participant):
