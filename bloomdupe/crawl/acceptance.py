@@ -109,7 +109,7 @@ class Acceptance:
                 if engine.starting.repeats_itself:
                     self._warn("polling", POLLING, request)
                 return False
-            engine.failures.start_yields(key[0])
+            engine.failures.start_yields(request)
             keys += further
         has_room = answers or start
         if not (forced or self._passes(request, keys, has_room=has_room, form=form)):

@@ -66,7 +66,7 @@ class Failures(Participant):
         says in which the next checkpoint counts them."""
         self._ledgers: dict[Partition, _Ledger] = {}
         self._later: dict[bytes, list[tuple[_Ledger, bytes]]] = {}
-        """Failed start requests that ``start()`` may yield anew, by their keys."""
+        """Failed start requests that ``start()`` may yield anew, by their pages."""
 
     @property
     def _here(self) -> dict[Partition, _Ledger]:
@@ -122,9 +122,7 @@ class Failures(Participant):
                 if one.time >= self._begun or not one.payload:
                     continue
                 if anew and _is_start(one.payload):
-                    self._later.setdefault(self._key_in_round(one.payload), []).append(
-                        (ledger, digest)
-                    )
+                    self._later.setdefault(page_of(digest), []).append((ledger, digest))
                 else:
                     retried += self._retry(ledger, digest, one)
         if self._limit:
@@ -154,20 +152,12 @@ class Failures(Participant):
             ledger.put(digest, one._replace(waiting=True))
         return retries
 
-    def _key_in_round(self, payload: bytes) -> bytes:
-        """Return the key that ``start()`` gives to a stored request."""
-        try:
-            request = self._serializer.load(payload)
-        except UnserializableError:  # it is like no other
-            return payload
-        return self._engine.starting.of_round(
-            self._fingerprint(request), request.method
-        )
-
-    def start_yields(self, key: bytes) -> None:
+    def start_yields(self, request: Request) -> None:
         """Forget the failures of a start request that ``start()`` yields anew."""
-        for ledger, digest in self._later.pop(key, ()):
-            ledger.forget(digest)
+        if self._later:
+            page = page_of(digest_of(self._fingerprint(request)))
+            for ledger, digest in self._later.pop(page, ()):
+                ledger.forget(digest)
 
     def start_ended(self) -> None:
         """Retry failed start requests that ``start()`` has not yielded.
