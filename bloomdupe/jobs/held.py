@@ -8,19 +8,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.added_requests import BLOCKED, TAKEN_IN, add_request
-from bloomdupe.crawl.state.failures import (
-    callback_of,
-    digest_of,
-    page_of,
-    repeated,
-    stored_failures,
-)
+from bloomdupe.crawl.state.failures import Ledger, callback_of, digest_of, page_of
 from bloomdupe.crawl.state.rules import Rules
 from bloomdupe.frontier.frontier import NEWEST_FIRST, Frontier
 from bloomdupe.frontier.pending_requests import pending_requests
-from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.requests.layout import Visit, url_of
-from bloomdupe.store.format import FAILURES
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
@@ -30,6 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bloomdupe.frontier.pending_requests import PendingRequest
+    from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.frontier.slot_queue import QueueOrder
     from bloomdupe.jobs.listed import Selection
     from bloomdupe.jobs.project import Project
@@ -88,6 +81,7 @@ class HeldJob:
         self.frontier = frontier
         self.rules = rules
         self.close = close
+        self._failed: dict[int, Ledger] = {}
 
     @classmethod
     def begun(cls, path: Path, project: Project) -> Self:
@@ -107,8 +101,16 @@ class HeldJob:
         found = self.frontier.partitions.items()
         return {number: one.store for number, one in found if one.store is not None}
 
-    def commit(self, parts: dict[int, Part] | None = None) -> None:
-        """Make everything durable in one transaction, with more ``parts`` by store."""
+    @property
+    def failed(self) -> dict[int, Ledger]:
+        """The failed requests in these stores."""
+        if not self._failed:
+            self._failed = {n: Ledger(store) for n, store in self.stores.items()}
+        return self._failed
+
+    def commit(self) -> None:
+        """Make everything durable in one transaction."""
+        parts = {n: ledger.changes.part() for n, ledger in self._failed.items()}
         self.frontier.checkpoint(*([Part(partitions=parts)] if parts else []))
 
     # Making requests pending
@@ -160,11 +162,10 @@ class HeldJob:
             self.push(one._replace(payload=brought_back(one.payload)))
         counts[TAKEN_IN] += len(wanted)
         pages = {page_of(digest_of(key)): one.payload for key, one in wanted.items()}
-        parts = {
-            number: Part(changes={FAILURES: dict.fromkeys(_repeated(store, pages))})
-            for number, store in self.stores.items()
-        }
-        self.commit(parts)
+        for ledger in self.failed.values():
+            for digest in [*_repeated(ledger, pages)]:
+                ledger.forget(digest)
+        self.commit()
         return counts
 
     def requeue_failed(
@@ -174,10 +175,9 @@ class HeldJob:
 
         It is one transaction. Each stays among the failed requests until it succeeds.
         """
-        counts, parts = Counts(), {}
-        for number, store in self.stores.items():
-            puts: dict[bytes, bytes] = {}
-            for digest, one in stored_failures(store.now):
+        counts = Counts()
+        for ledger in self.failed.values():
+            for digest, one in [*ledger.known.items()]:
                 if not (one.is_to_retry(reasons) and selection.has(one.slot, one.url)):
                     continue
                 if one.waiting:
@@ -192,12 +192,9 @@ class HeldJob:
                 elif self.rules.keep_out(one.slot, one.url):
                     counts[BLOCKED] += 1
                 else:
-                    payload = repeated(digest, one)
-                    self.push(SentRequest(one.slot, one.priority, payload))
-                    puts[digest] = one._replace(waiting=True).packed()
-            counts[TAKEN_IN] += len(puts)
-            parts[number] = Part(changes={FAILURES: puts})
-        self.commit(parts)
+                    ledger.take_up(digest, self.push)
+                    counts[TAKEN_IN] += 1
+        self.commit()
         return counts
 
     # Removing requests
@@ -213,9 +210,7 @@ class HeldJob:
         """
         dropped = 0
         for number, store in self.stores.items():
-            failures = {
-                key: one for key, one in stored_failures(store.now) if one.waiting
-            }
+            ledger = self.failed[number]
             for some in pending_requests(store, selection.slot):
                 gone = [
                     one
@@ -224,12 +219,9 @@ class HeldJob:
                     and (project is None or project.page_of(one.payload) in pages)
                 ]
                 self.frontier.remove(gone)
-                keys = {Visit.of(one.payload).failure for one in gone}
-                puts = {
-                    key: failures[key]._replace(waiting=False).packed()
-                    for key in failures.keys() & keys
-                }
-                self.commit({number: Part(changes={FAILURES: puts})})
+                for one in gone:
+                    ledger.dropped(one.payload)
+                self.commit()
                 dropped += len(gone)
         return dropped
 
@@ -239,9 +231,9 @@ class HeldJob:
         return self.frontier.pending + self.frontier.waiting
 
 
-def _repeated(store: Store, pages: Mapping[bytes, bytes]) -> Iterator[bytes]:
+def _repeated(ledger: Ledger, pages: Mapping[bytes, bytes]) -> Iterator[bytes]:
     """Yield the keys of failures that are pending anew, by page, for their callback."""
-    for digest, one in stored_failures(store.now):
+    for digest, one in ledger.known.items():
         payload = pages.get(page_of(digest))
         if payload and one.payload and callback_of(payload) == callback_of(one.payload):
             yield digest

@@ -35,7 +35,6 @@ from bloomdupe.crawl.state.rules import RulesInForce, text_of_rules
 from bloomdupe.errors import NotOwnerError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.feeds.stored_feeds import StoredFeeds
-from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.inside_scrapy.cookie_jars import CookieJars
 from bloomdupe.inside_scrapy.engine import Timer
 from bloomdupe.printable import logger_of, near
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.in_flight.request import Accepted, InFlightRequest
     from bloomdupe.crawl.progress.history import Totals
     from bloomdupe.frontier.frontier import Frontier
+    from bloomdupe.frontier.sent_request import SentRequest
     from bloomdupe.frontier.slot_queue import Entry
 
 logger = logger_of(__name__)
@@ -225,10 +225,10 @@ class CrawlEngine:
         """Wait until ``start()`` may run; False if there is no need."""
         return not self.starting.ended
 
-    def push_failed(self, slot: str, priority: int, payload: bytes) -> None:
+    def push_failed(self, sent: SentRequest) -> None:
         """Make a failed request pending again."""
         self.has_work()
-        self._deliver(SentRequest(slot, priority, payload, dont_filter=True))
+        self._deliver(sent)
 
     def _deliver(self, sent: SentRequest) -> None:
         """Make a request pending that is no output of a page."""

@@ -13,13 +13,14 @@ import msgpack  # type: ignore[import-untyped]
 
 from bloomdupe.crawl.progress.pace import plural
 from bloomdupe.errors import UnserializableError
+from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.layout import Visit, fields_of
 from bloomdupe.store.format import DIGEST_BYTES, FAILURES, stored_priority
 from bloomdupe.store.store import Part, Participant, Unwritten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from scrapy import Request
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from bloomdupe.crawl.in_flight.request import FailureReason, InFlightRequest
     from bloomdupe.frontier.partition import Partition
     from bloomdupe.store.snapshot import Snapshot
+    from bloomdupe.store.store import Store
 
 
 logger = logger_of(__name__)
@@ -64,23 +66,23 @@ class Failures(Participant):
         self.left = 0
         """Failures that were forgotten because of the limit, as far as the record
         says in which the next checkpoint counts them."""
-        self._ledgers: dict[Partition, _Ledger] = {}
-        self._later: dict[bytes, list[tuple[_Ledger, bytes]]] = {}
+        self._ledgers: dict[Partition, Ledger] = {}
+        self._later: dict[bytes, list[tuple[Ledger, bytes]]] = {}
         """Failed start requests that ``start()`` may yield anew, by their pages."""
 
     @property
-    def _here(self) -> dict[Partition, _Ledger]:
+    def _here(self) -> dict[Partition, Ledger]:
         """The failures in the store of each partition that is here."""
         partitions = self._engine.frontier.partitions if self._limit else {}
         # It is asked for each page that ends, and partitions seldom come and go.
         if [*self._ledgers] != [*partitions.values()]:
             known = self._ledgers
             self._ledgers = {
-                one: known.get(one) or _Ledger(one) for one in partitions.values()
+                one: known.get(one) or Ledger(one.store) for one in partitions.values()
             }
         return self._ledgers
 
-    def _of(self, slot: str) -> _Ledger:
+    def _of(self, slot: str) -> Ledger:
         frontier, here = self._engine.frontier, self._here
         partition = frontier.partitions.get(frontier.number_of(slot))
         return next(iter(here.values())) if partition is None else here[partition]
@@ -138,7 +140,7 @@ class Failures(Participant):
                 },
             )
 
-    def _retry(self, ledger: _Ledger, digest: bytes, one: Failure) -> bool:
+    def _retry(self, ledger: Ledger, digest: bytes, one: Failure) -> bool:
         """Make a failed request pending again if it is to be retried; whether it is."""
         engine, reasons = self._engine, self._engine.settings.retry_failed
         retries = (
@@ -148,8 +150,7 @@ class Failures(Participant):
             and not engine.rules.drop(one.slot, one.url)
         )
         if retries:
-            engine.push_failed(one.slot, one.priority, repeated(digest, one))
-            ledger.put(digest, one._replace(waiting=True))
+            ledger.take_up(digest, engine.push_failed)
         return retries
 
     def start_yields(self, request: Request) -> None:
@@ -214,16 +215,12 @@ class Failures(Participant):
         return self._key_of(self._of(work.entry.queue.name), work)
 
     def kept_out(self, slot: str, payload: bytes) -> None:
-        """Note that a pending request of a slot was dropped.
-
-        It may repeat a failed one.
-        """
-        digest = Visit.of(payload).failure
-        if self._limit and digest in (ledger := self._of(slot)).known:
-            ledger.put(digest, ledger.known[digest]._replace(waiting=False))
+        """Note that a pending request of a slot was dropped."""
+        if self._limit:
+            self._of(slot).dropped(payload)
 
     def _failed(
-        self, ledger: _Ledger, in_flight: InFlightRequest, reason: FailureReason
+        self, ledger: Ledger, in_flight: InFlightRequest, reason: FailureReason
     ) -> None:
         request = in_flight.request
         digest = self._key_of(ledger, in_flight)
@@ -246,7 +243,7 @@ class Failures(Participant):
             ledger.forget(next(iter(ledger.known)))
             self.left += 1
 
-    def _key_of(self, ledger: _Ledger, in_flight: InFlightRequest) -> bytes:
+    def _key_of(self, ledger: Ledger, in_flight: InFlightRequest) -> bytes:
         """Return the key under which a request has failed before, or fails now."""
         if (carried := in_flight.visit.failure) in ledger.known:
             return carried
@@ -291,12 +288,12 @@ class Failures(Participant):
         )
 
 
-class _Ledger:
+class Ledger:
     """The failed requests in the store of a partition, which also stay in memory."""
 
-    def __init__(self, partition: Partition) -> None:
-        assert partition.store is not None  # noqa: S101 - or nothing is kept
-        stored = stored_failures(partition.store.now)
+    def __init__(self, store: Store | None) -> None:
+        assert store is not None  # noqa: S101 - or nothing is kept
+        stored = stored_failures(store.now)
         self.known = dict(sorted(stored, key=lambda one: one[1].time))
         """In the order of their failures."""
         self.urls = Counter(failure.url for failure in self.known.values())
@@ -312,6 +309,19 @@ class _Ledger:
         self.changes[digest] = failure.packed()
         self.urls[failure.url] += digest not in self.known
         self.known[digest] = failure
+
+    def take_up(self, digest: bytes, push: Callable[[SentRequest], object]) -> None:
+        """Make a failed request, which could be stored, pending again."""
+        one = self.known[digest]
+        payload = repeated(digest, one)
+        push(SentRequest(one.slot, one.priority, payload, dont_filter=True))
+        self.put(digest, one._replace(waiting=True))
+
+    def dropped(self, payload: bytes) -> None:
+        """Note that a pending request was dropped; it may repeat a failed one."""
+        digest = Visit.of(payload).failure
+        if digest in self.known:
+            self.put(digest, self.known[digest]._replace(waiting=False))
 
     def forget(self, digest: bytes) -> None:
         """Remove a failure, if it is known."""

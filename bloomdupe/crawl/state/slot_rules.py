@@ -136,13 +136,11 @@ class SlotRules(Participant):
 
     def backing_off(self) -> dict[str, float]:
         """Return the slots that back off, until Unix times."""
-        now, found, all_paused = time.time(), {}, self._rules.now.paused
+        now, found, paused = time.time(), {}, self._rules.now.paused
         for slot in self._frontier.queues():
-            state, paused = slot.state, slot.name in all_paused
-            if slot.pending and (paused or state is not None):
-                backoff = backoff_of(state, now, paused=paused)
-                if backoff is not None and backoff.reason != PROBED:
-                    found[slot.name] = backoff.until
+            backoff = backoff_of(slot.state, now, paused=slot.name in paused)
+            if slot.pending and backoff is not None and backoff.reason != PROBED:
+                found[slot.name] = backoff.until
         return found
 
     # Limits
