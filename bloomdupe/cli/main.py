@@ -160,7 +160,3 @@ def _lines(answer: Answer, *, json_: bool) -> Iterable[str]:
     if isinstance(record, dict):
         return json.dumps(record, indent=2).splitlines()
     return map(json.dumps, record)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -16,7 +16,7 @@ from bloomdupe.requests.layout import Visit, url_of
 from bloomdupe.store.store import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator
     from pathlib import Path
 
     from typing_extensions import Self
@@ -163,8 +163,10 @@ class HeldJob:
         counts[TAKEN_IN] += len(wanted)
         pages = {page_of(digest_of(key)): one.payload for key, one in wanted.items()}
         for ledger in self.failed.values():
-            for digest in [*_repeated(ledger, pages)]:
-                ledger.forget(digest)
+            for digest, failure in [*ledger.known.items()]:
+                before, again = failure.payload, pages.get(page_of(digest))
+                if before and again and callback_of(before) == callback_of(again):
+                    ledger.forget(digest)  # it is pending anew, for its callback
         self.commit()
         return counts
 
@@ -229,14 +231,6 @@ class HeldJob:
     def pending(self) -> int:
         """Number of pending requests, delayed ones included."""
         return self.frontier.pending + self.frontier.waiting
-
-
-def _repeated(ledger: Ledger, pages: Mapping[bytes, bytes]) -> Iterator[bytes]:
-    """Yield the keys of failures that are pending anew, by page, for their callback."""
-    for digest, one in ledger.known.items():
-        payload = pages.get(page_of(digest))
-        if payload and one.payload and callback_of(payload) == callback_of(one.payload):
-            yield digest
 
 
 def brought_back(payload: bytes) -> bytes:

@@ -173,7 +173,7 @@ class Terminal:
         self._end, other = pty.openpty()
         fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "bloomdupe.cli.main", "top", job],
+            [sys.executable, "-m", "bloomdupe", "top", job],
             stdin=other,
             stdout=other,
             stderr=other,
