@@ -35,11 +35,11 @@ stretches. For a year that makes 3,400 points, each 130 bytes and as much again 
 half-empty pages of LMDB."""
 
 MOST_RUNS = 500
-"""Number of runs of which the first and the last point stay, the newest."""
+"""Number of runs of which the first and the last point stay: the latest runs."""
 
 PLACE = Struct(">BQ")
 """Key of a point: its tier, and the number of its stretch among those of the tier. Or
-what it is of a run (``BEGIN``, ``END``), and the number of the run."""
+what it is of a run (``BEGIN``, ``END``), and the rest of its number."""
 BEGIN, END = 0x80, 0x81
 
 
@@ -110,7 +110,7 @@ class History(Participant):
 
     A point has a place in each tier, and overwrites the point that had this place in
     the last round of the tier. So no point has to be looked for to be removed. The
-    first and the last point of a run have places of their own.
+    first and the last point of a run have places of their own, likewise.
     """
 
     def __init__(self) -> None:
@@ -118,16 +118,13 @@ class History(Participant):
 
     def add(self, point: Point, *, begins: bool = False) -> None:
         """Add a point, with which a run ``begins``, or goes on."""
-        data, changes, run = msgpack.packb(list(point)), self._changes, point.run
+        data, changes = msgpack.packb(list(point)), self._changes
         for tier, (seconds, most) in enumerate(TIERS):
             changes[PLACE.pack(tier, int(point.time // seconds) % most)] = data
         if begins:
-            changes[PLACE.pack(BEGIN, run)] = data
-            if run > MOST_RUNS:
-                gone = run - MOST_RUNS
-                changes |= {PLACE.pack(which, gone): None for which in (BEGIN, END)}
+            changes[PLACE.pack(BEGIN, point.run % MOST_RUNS)] = data
         if point.how:
-            changes[PLACE.pack(END, run)] = data
+            changes[PLACE.pack(END, point.run % MOST_RUNS)] = data
 
     def prepare(self) -> Part:
         """Return the part of the next checkpoint."""

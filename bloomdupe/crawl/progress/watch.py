@@ -6,7 +6,6 @@ import heapq
 import math
 import time
 from collections import deque
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from bloomdupe.crawl.progress.history import History, Point
@@ -39,6 +38,11 @@ if TYPE_CHECKING:
 
 logger = logger_of(__name__)
 
+
+MOST_REASONS = 4
+"""Reasons in the line, those of the most failures."""
+LONG = 1.0
+"""Seconds from which on a checkpoint is in the line."""
 
 MOST = 20
 """Slots that are named, those with the most pending requests."""
@@ -224,67 +228,50 @@ class Watch:
         first = recent(points)
         if self._interval and now >= self._line_due:
             self._line_due = max(self._line_due + self._interval, now)
-            last, reasons = since(points, self._interval), self._failures.by_reason
-            figures = progress(last, first, point, reasons, stays=self._stays)
             news = [pages_lost(point.loss)] if point.loss >= LITTLE else []
             if self.longest >= LONG:
                 news.append(f"longest checkpoint {self.longest:.1f} s")
-            line = "; ".join([", ".join(figures), *filter(self._is_new, news)])
+            figures = ", ".join(self._progress(points, first))
+            line = "; ".join([figures, *filter(self._is_new, news)])
             logger.info("%(progress)s", {"progress": line})
         for name, warning in warnings(self._frontier.seen, first, point):
             if self._is_new(name):
                 logger.warning("%(room)s", {"room": warning})
+
+    def _progress(self, points: list[Point], first: Point | None) -> Iterator[str]:
+        """Yield the figures of a line; forecasts are since ``first``."""
+        now, reasons = points[-1], self._failures.by_reason
+        rate = per_minute(since(points, self._interval), now)
+        pace = "" if rate is None else f" ({rate:,.0f}/min)"
+        yield plural(now.pages, "page") + pace
+        if now.failed:
+            most = [f"{n:,} {why}" for why, n in reasons.most_common(MOST_REASONS)]
+            more = ["..."] if len(reasons) > MOST_REASONS else []
+            yield f"{now.failed:,} failed ({', '.join([*most, *more])})"
+        if self._stays and not (now.pending or now.in_flight or now.delayed):
+            yield "waiting for URLs"
+            return
+        slots, backing_off = plural(now.slots, "host"), ""
+        if now.backing_off:
+            backing_off = f" ({now.backing_off:,} backing off or paused)"
+        yield f"{now.pending:,} pending on {slots}{backing_off}"
+        if rate is not None and round(rate) == 0 and now.in_flight:
+            yield f"{now.in_flight:,} in flight"
+        if now.delayed:
+            yield f"{now.delayed:,} delayed"
+        left = time_to_go(first, now)
+        if left:
+            yield f"{duration(left)} to go"
+        elif first is not None and (
+            now.pending + now.in_flight > first.pending + first.in_flight
+        ):
+            yield "and more come than go"
 
     def _is_new(self, news: str) -> bool:
         """Whether it was not said in this run; it is said now."""
         known = news in self._said
         self._said.add(news)
         return not known
-
-
-MOST_REASONS = 4
-"""Reasons in the line, those of the most failures."""
-LONG = 1.0
-"""Seconds from which on a checkpoint is in the line."""
-
-
-def progress(
-    last: Point | None,
-    first: Point | None,
-    now: Point,
-    reasons: Mapping[str, int],
-    *,
-    stays: bool,
-) -> Iterator[str]:
-    """Yield the figures of a line; rates are since ``last``, forecasts since ``first``.
-
-    ``reasons`` are numbers of failed requests, the largest first. ``stays`` says that
-    the crawl stays open when nothing is pending.
-    """
-    rate = per_minute(last, now)
-    yield plural(now.pages, "page") + ("" if rate is None else f" ({rate:,.0f}/min)")
-    if now.failed:
-        most = [f"{n:,} {why}" for why, n in islice(reasons.items(), MOST_REASONS)]
-        more = ["..."] if len(reasons) > MOST_REASONS else []
-        yield f"{now.failed:,} failed ({', '.join([*most, *more])})"
-    if stays and not (now.pending or now.in_flight or now.delayed):
-        yield "waiting for URLs"
-        return
-    slots, backing_off = plural(now.slots, "host"), ""
-    if now.backing_off:
-        backing_off = f" ({now.backing_off:,} backing off or paused)"
-    yield f"{now.pending:,} pending on {slots}{backing_off}"
-    if rate is not None and round(rate) == 0 and now.in_flight:
-        yield f"{now.in_flight:,} in flight"
-    if now.delayed:
-        yield f"{now.delayed:,} delayed"
-    left = time_to_go(first, now)
-    if left:
-        yield f"{duration(left)} to go"
-    elif first is not None and (
-        now.pending + now.in_flight > first.pending + first.in_flight
-    ):
-        yield "and more come than go"
 
 
 FILTER_SHARE = 0.8

@@ -92,14 +92,13 @@ class Failures(Participant):
         return sum(len(ledger.known) for ledger in self._here.values())
 
     @property
-    def by_reason(self) -> dict[str, int]:
-        """Number of failed requests by reason, the largest first.
+    def by_reason(self) -> Counter[str]:
+        """Number of failed requests by reason.
 
         An HTTP status is a reason, as in ``BLOOMDUPE_RETRY_FAILED``.
         """
         known = (ledger.known.values() for ledger in self._here.values())
-        found = Counter(one.option for one in chain.from_iterable(known))
-        return dict(sorted(found.items(), key=lambda one: (-one[1], one[0])))
+        return Counter(one.option for one in chain.from_iterable(known))
 
     # A run
 
@@ -173,7 +172,8 @@ class Failures(Participant):
 
     @property
     def _counts(self) -> str:
-        return ", ".join(f"{many} {why}" for why, many in self.by_reason.items())
+        reasons = self.by_reason.most_common()
+        return ", ".join(f"{many} {why}" for why, many in reasons)
 
     def end(self) -> None:
         """Log the failed requests by reason at the end of a run, if there are any."""
@@ -418,12 +418,13 @@ def digest_of(fingerprint: bytes, identity: bytes | None = None) -> bytes:
 
 def _is_start(payload: bytes) -> bool:
     """Whether a stored request is a start request."""
-    return bool(_read(payload)[1].get("is_start_request"))
+    meta = _fields(payload).get("meta")
+    return isinstance(meta, dict) and bool(meta.get("is_start_request"))
 
 
 def callback_of(payload: bytes) -> object:
     """Return what a stored request has for its callback."""
-    return _read(payload)[0].get("callback")
+    return _fields(payload).get("callback")
 
 
 def repeated(digest: bytes, failure: Failure) -> bytes:
@@ -436,14 +437,12 @@ def repeated(digest: bytes, failure: Failure) -> bytes:
         return payload
 
 
-def _read(payload: bytes) -> tuple[dict[str, Any], dict[Any, Any]]:
-    """Return the fields of a stored request, and ``meta`` among them."""
+def _fields(payload: bytes) -> dict[str, Any]:
+    """Return the fields of a stored request; none if it is damaged."""
     try:
-        fields = fields_of(payload)
-    except UnserializableError:  # it is like no other
-        fields = {"url": payload}
-    meta = fields.get("meta")
-    return fields, meta if isinstance(meta, dict) else {}
+        return fields_of(payload)
+    except UnserializableError:
+        return {}
 
 
 def page_of(digest: bytes) -> bytes:
