@@ -8,7 +8,6 @@ import sys
 import termios
 import tty
 from contextlib import contextmanager
-from itertools import cycle
 from shutil import get_terminal_size
 from textwrap import wrap
 from time import monotonic
@@ -42,8 +41,13 @@ NAMES = 13
 """Columns that the names of figures take."""
 BESIDE = 4
 """Lines beside title, figures and slots: head, keys, and blank lines."""
-SORTS = ("pending", "failed", "backing off", "name")
-"""Ways to sort the slots."""
+SORTS: list[tuple[str, Callable[[View], Mapping[str, int]]]] = [
+    ("pending", lambda view: view.slots),
+    ("failed", lambda view: view.failed.slots),
+    ("backing off", lambda view: dict.fromkeys(view.unavailable, 1)),
+    ("name", lambda _: {}),
+]
+"""Ways to sort the slots: those with the highest counts come first."""
 LEAST = 3
 """Figures that are always shown."""
 BOLD, DIM, RED, YELLOW = "1", "2", "31", "33"
@@ -60,8 +64,8 @@ def follow(job: Job, interval: float) -> None:
     quits, s sorts in the next of the ``SORTS``. If Redis does not answer any more, the
     last view stays, and says so.
     """
-    sorts, coloured = cycle(SORTS), not os.environ.get("NO_COLOR")
-    sort, view, answers, due = next(sorts), job.read(), True, 0.0
+    coloured = not os.environ.get("NO_COLOR")
+    sort, view, answers, due = 0, job.read(), True, 0.0
     with _keys() as pressed:
         while True:
             if (begun := monotonic()) >= due:
@@ -78,8 +82,7 @@ def follow(job: Job, interval: float) -> None:
             key = pressed(due - monotonic())
             if key in ("q", "Q", ESCAPE, ""):
                 return
-            if key in ("s", "S"):
-                sort = next(sorts)
+            sort += key in ("s", "S")
 
 
 @contextmanager
@@ -110,7 +113,7 @@ def _keys() -> Iterator[Callable[[float], str | None]]:
 def screen(
     view: View,
     terminal: tuple[int, int],
-    sort: str = SORTS[0],
+    sort: int = 0,
     *,
     coloured: bool = False,
     answers: bool = True,
@@ -124,9 +127,10 @@ def screen(
     beside = BESIDE + len(head)
     shown = [*_figures(view, width)][: max(LEAST, height - beside - 2)]
     rows = max(2, height - beside - len(shown))
-    names = _names(view, sort, rows)
+    all_slots = view.slots.keys() | view.failed.slots
+    names = first_of(all_slots, rows, SORTS[sort % len(SORTS)][1](view))
     lines: list[Values] = [*head, [], *shown, [], *_slots(view, names, width)]
-    following = SORTS[(SORTS.index(sort) + 1) % len(SORTS)]
+    following, _ = SORTS[(sort + 1) % len(SORTS)]
     lines.append([(f"q quit   s sort by {following}", DIM)])
     return [_drawn(line, width, coloured=coloured) for line in lines]
 
@@ -196,15 +200,6 @@ def spark(values: list[float], bars: str) -> str:
 
 
 # The slots
-
-
-def _names(view: View, sort: str, most: int) -> list[str]:
-    """Return the names of the slots that come first."""
-    pending, failed = view.slots, view.failed.slots
-    backing_off = dict.fromkeys(view.unavailable, 1)
-    by: dict[str, Mapping[str, int]]
-    by = {"pending": pending, "failed": failed, "backing off": backing_off}
-    return first_of(pending.keys() | failed, most, by.get(sort, {}))
 
 
 def _slots(view: View, names: list[str], width: int) -> Iterator[Values]:

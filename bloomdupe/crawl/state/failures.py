@@ -280,11 +280,14 @@ class Failures(Participant):
 
     def prepare(self) -> Part:
         """Return the part of the next checkpoint."""
-        here = self._here
-        partitions = self._engine.frontier.partitions if here else {}
+        here, partitions = self._here, self._engine.frontier.partitions.items()
         return Part(
             entries={"failures_left": self.left} if self.left else {},
-            partitions={n: here[p].changes.part() for n, p in partitions.items()},
+            partitions={
+                number: here[one].changes.part()
+                for number, one in partitions
+                if one in here and here[one].changes
+            },
         )
 
 
