@@ -45,7 +45,6 @@ class Crawl:
         self.middleware = CookiesMiddleware()
         self.jars = CookieJars(self.middleware)
         self.cookies = Cookies(self.jars, self.store)
-        self.cookies.restore()
 
     def answer(self, *headers: str | bytes, url: str = URL, **meta: Any) -> None:
         """Let a response with these Set-Cookie headers come in."""

@@ -198,13 +198,11 @@ class CrawlEngine:
         jars = None if store is None else CookieJars.of(self._crawler)
         if store is None or jars is None:
             return None
-        cookies = Cookies(
+        return Cookies(
             jars, store,
             share=self.settings.is_shared,
             anew=self.frontier.leads and not self.run.resumed,
         )  # fmt: skip
-        cookies.restore()
-        return cookies
 
     def open(self) -> None:
         """Begin to write checkpoints."""

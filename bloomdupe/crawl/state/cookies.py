@@ -50,9 +50,10 @@ logger = logger_of(__name__)
 class Cookies(Participant):
     """The cookies of all jars; a checkpoint writes those that have changed.
 
-    Session cookies are kept, too: a crash does not end the session, because the resumed
-    crawl is the same visitor. Expired cookies are removed. ``anew`` begins without
-    those that are stored, and removes them.
+    The jars begin with those of the last checkpoint, session cookies among them: a
+    crash does not end the session, because the resumed crawl is the same visitor.
+    Expired cookies are removed. ``anew`` begins without those that are stored, and
+    removes them.
 
     If several workers ``share`` the cookies, each sees how many commits have changed
     any, and *takes* those of others: a login of one is a login of all. The last change
@@ -78,12 +79,7 @@ class Cookies(Participant):
         self._warned = False
         self.version = 0
         """Number of commits with changed cookies whose cookies are known."""
-
-    def restore(self) -> None:
-        """Fill the jars with the cookies of the last checkpoint."""
-        if self._anew:
-            return
-        if restored := self._take(self.stored(), set()):
+        if not anew and (restored := self._take(self.stored(), set())):
             logger.info(
                 "%(cookies)s restored, as of the last checkpoint",
                 {"cookies": plural(restored, "cookie")},
