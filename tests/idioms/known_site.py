@@ -22,7 +22,6 @@ CHAIN = 15
 """Pages in a chain."""
 STAR = range(15)
 """The numbers of the pages around a star."""
-SPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 
 Page: TypeAlias = "Callable[[Visit], str | Answer]"
 
@@ -66,11 +65,6 @@ def flaky(visit: Visit) -> str | Answer:
     return Answer("", 503) if visit.number == 1 else "<p>detail</p>"
 
 
-def echo(visit: Visit) -> Answer:
-    said = {"method": visit.method, "body": visit.body, "cookies": cookies_in(visit)}
-    return typed(json.dumps(said), "application/json")
-
-
 def login(visit: Visit) -> Answer:
     """Takes a name in the query, and says it in a cookie."""
     cookie = f"user={visit.query['name']}; Path=/"
@@ -82,34 +76,14 @@ def private(visit: Visit) -> str:
     return f"<p>{user[1] if user else 'nobody'}</p>"
 
 
-def form(visit: Visit) -> str:
-    return (
-        '<form action="/echo" method="post">'
-        f'<input type="hidden" name="token" value="t{number_in(visit)}">'
-        '<input name="q"></form>'
-    )
-
-
-def sitemap(visit: Visit) -> Answer:
-    pages = "".join(f"<url><loc>{visit.base}/detail/{n}</loc></url>" for n in STAR)
-    return typed(f"<urlset {SPACE}>{pages}</urlset>", "text/xml")
-
-
-def sitemap_index(visit: Visit) -> Answer:
-    one = f"<sitemap><loc>{visit.base}/sitemap.xml</loc></sitemap>"
-    return typed(f"<sitemapindex {SPACE}>{one}</sitemapindex>", "text/xml")
-
-
 NAMED: dict[str, Page] = {
     "back": lambda visit: f"-> /{number_in(visit)}",
     "chain": chain,
     "detail": lambda _: "<p>detail</p>",
-    "echo": echo,
     "file": lambda visit: typed(
         b"%d " % number_in(visit) * 1000, "application/octet-stream"
     ),
     "flaky": flaky,
-    "form": form,
     "login": login,
     "missing": lambda _: Answer("nothing here", 404),
     "moved": lambda visit: f"-> /detail/{number_in(visit)}",
@@ -118,9 +92,6 @@ NAMED: dict[str, Page] = {
         json.dumps({"ready": visit.number >= 3}), "application/json"
     ),
     "private": private,
-    "robots.txt": lambda _: typed("User-agent: *\nDisallow: /2\n", "text/plain"),
-    "sitemap.xml": sitemap,
-    "sitemap_index.xml": sitemap_index,
     "star": lambda _: links(*(f"/detail/{number}" for number in STAR)),
 }
 """By the first part of the path."""

@@ -44,8 +44,6 @@ class Idiom:
     asks: int = 0
     """Requests that a page may make that are not scheduled, until it is done: a stop
     repeats them with it."""
-    start_asks: tuple[str, ...] = ()
-    """Paths that ``start()`` downloads whenever it runs, to find its requests."""
     waits: bool = False
     """Whether a callback waits for requests. A crawl that closes hands none out any
     more, so the callback never ends: as with Scrapy, it takes a second Ctrl-C."""

@@ -19,17 +19,6 @@ class Plain(Tree):
     """A generator that yields an item and follows all links."""
 
 
-@idiom()
-class Lists(Pages):
-    """Callbacks that return a list, a single item, or nothing."""
-
-    def parse(self, response: Response) -> list[Any]:
-        return [item(response), *response.follow_all(css="a", callback=self.one)]
-
-    def one(self, response: Response) -> Any:
-        return item(response) if response.url[-1] != "7" else None
-
-
 @dataclass
 class Note:
     """An object that bloomdupe can take apart and put together."""
@@ -54,16 +43,6 @@ class PassedOn(scrapy.Spider):
 
 
 # Callbacks that are no methods
-
-
-@idiom()
-class LambdaTree(Tree):
-    """Partial objects as callbacks, in a tree with links across."""
-
-    def parse(self, response: Response, note: str = "") -> Iterator[Any]:
-        yield item(response)
-        callback = partial(self.parse, note=note + "x")
-        yield from response.follow_all(css="a", callback=callback)
 
 
 @idiom(repeats=1)  # the page that has the menu's requests
@@ -120,14 +99,6 @@ class MemoryTree(Tree):
         yield item(response)
         callback = partial(self.parse, _=response)
         yield from response.follow_all(css="a", callback=callback)
-
-
-@idiom(repeats=None)
-class MemoryMenu(LambdaMenu):
-    """Lambda callbacks that have a list, to which each page of a tree leads."""
-
-    def callback(self, number: int) -> Any:
-        return lambda response, n=[number]: self.entry(response, n[0])
 
 
 @idiom(repeats=None)

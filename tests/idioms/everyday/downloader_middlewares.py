@@ -6,7 +6,7 @@ import itertools
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from common import SITE, Pages, Tree, download, item, path_of
+from common import SITE, Pages, Tree, download, item
 from scrapy import Request
 from scrapy.http import HtmlResponse, Response
 from support.components import OfCrawler
@@ -21,43 +21,6 @@ class TwoParts(Pages):
         yield item(response, 1)
         await moment(self, "half")
         yield item(response, 2)
-
-
-class Answers:
-    def process_request(self, request: Request, **_: Any) -> Any:
-        if request.url.endswith(("2", "3")):
-            body = b'<a href="/detail/1">x</a>'
-            return HtmlResponse(request.url, body=body, request=request)
-        return None
-
-
-@idiom(downloader_middlewares={Answers: 100})
-class AnswersResponse(Tree):
-    """process_request() answers with a response of its own."""
-
-
-class Elsewhere:
-    def process_request(self, request: Request, **_: Any) -> Any:
-        if "/detail" not in request.url and request.url.endswith(("2", "3")):
-            return request.replace(url=SITE + "/detail" + path_of(request.url))
-        return None
-
-
-@idiom(downloader_middlewares={Elsewhere: 100})
-class AnswersRequest(Tree):
-    """process_request() answers with another request."""
-
-
-class Later:
-    def process_response(self, request: Request, response: Response, **_: Any) -> Any:
-        if "again" not in request.meta and request.url.endswith(("2", "3")):
-            return request.replace(meta={"again": True}, dont_filter=True)
-        return response
-
-
-@idiom(downloader_middlewares={Later: 100}, repeats=4)
-class AnswersAgain(Tree):
-    """process_response() answers with a request for the same page."""
 
 
 class Repair:

@@ -7,7 +7,7 @@ from typing import Any
 
 import scrapy
 from common import SITE, Pages, Tree, item, once
-from scrapy.exceptions import CloseSpider, DontCloseSpider
+from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 from support.components import Listens, OfCrawler
@@ -63,29 +63,6 @@ class CrawlFromTimer(Listens, Pages):
 
 
 STAR_ITEMS = ("/star", *(f"/detail/{number}" for number in range(15)))
-
-
-@idiom(items=STAR_ITEMS, repeats=2)
-class Closes(Pages):
-    """CloseSpider raised among the links of a page; run again, the page comes again."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        for number, request in enumerate(response.follow_all(css="a")):
-            if number == 5 and once("closed"):
-                raise CloseSpider("enough for today")
-            yield request
-        yield item(response)
-
-
-@idiom(items=STAR_ITEMS, repeats=2)
-class ClosesWhenFound(Pages):
-    """CloseSpider raised after an item; run again, the links of the page come."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield from response.follow_all(css="a")
-        yield item(response)
-        if once("closed"):
-            raise CloseSpider("found")
 
 
 class ClosesAtTen(OfCrawler):

@@ -18,14 +18,6 @@ def feeds(name: str, **options: Any) -> dict[str, Any]:
     }
 
 
-def batches(size: int) -> dict[str, Any]:
-    """Return the settings of feeds with so many items in a file."""
-    return {
-        "FEEDS": feeds("out/%(batch_id)d.*"),
-        "FEED_EXPORT_BATCH_ITEM_COUNT": size,
-    }
-
-
 GZIP = {"postprocessing": ["scrapy.extensions.postprocessing.GzipPlugin"]}
 
 
@@ -34,17 +26,9 @@ class Append(Tree):
     """-o, twice."""
 
 
-@idiom(settings={"FEEDS": {}}, arguments=("-O", "o.jsonl", "-O", "o.csv"))
-class Overwrite(Tree):
-    """-O, twice."""
-
-
-@idiom(settings=batches(4))
-class Batches(Tree):
-    """A file for every four items."""
-
-
-@idiom(settings=batches(1))
+@idiom(
+    settings={"FEEDS": feeds("out/%(batch_id)d.*"), "FEED_EXPORT_BATCH_ITEM_COUNT": 1}
+)
 class OneAPiece(Pages):
     """A file for every item, and many items from one page."""
 
@@ -56,47 +40,6 @@ class OneAPiece(Pages):
 @idiom(settings={"FEEDS": feeds("items.*.gz", **GZIP, overwrite=True)})
 class Compressed(Tree):
     """Compressed feeds, of which little is written before the end."""
-
-
-@idiom(settings={"FEEDS": feeds("items.*.gz", **GZIP)})
-class CompressedBlocks(Tree):
-    """Compressed feeds of items so long that a few of them make up a block."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response, "x" * 20_000)
-        yield from response.follow_all(css="a")
-
-
-@idiom(settings={"FEED_EXPORT_FIELDS": None})
-class Columns(Tree):
-    """The first item decides on the columns."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield {**item(response), "size": len(response.body)}
-        yield from response.follow_all(css="a")
-
-
-@idiom()
-class CustomSettings(Tree):
-    """custom_settings with feeds, limits and a pipeline of the spider's own."""
-
-    custom_settings = {
-        "FEEDS": feeds("own/items.*", fields=["page"]),
-        "DEPTH_LIMIT": 2,
-        "CONCURRENT_REQUESTS_PER_DOMAIN": 2,
-        "ITEM_PIPELINES": {"everyday.pipelines.OldStyle": 1, "recorder.Recorder": 1000},
-    }
-
-
-@idiom()
-class Large(Pages):
-    """Pages with many items of some length."""
-
-    start_urls = [f"{SITE}/detail/{number}" for number in range(6)]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        for number in range(50):
-            yield item(response, f"{number} " + "x" * 2000)
 
 
 @idiom()

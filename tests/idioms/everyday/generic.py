@@ -8,7 +8,7 @@ from typing import Any
 from common import SITE, item
 from scrapy.http import Response
 from scrapy.linkextractors import LinkExtractor
-from scrapy.spiders import CrawlSpider, Rule, SitemapSpider
+from scrapy.spiders import CrawlSpider, Rule
 from table import idiom
 
 from bloomdupe import new_links
@@ -38,17 +38,3 @@ class Rules(CrawlSpider):
 
     def parse_page(self, response: Response, origin: int) -> Iterator[Any]:
         yield item(response, origin)
-
-
-@idiom()
-class SitemapIndex(SitemapSpider):
-    """SitemapSpider with an index, and rules."""
-
-    sitemap_urls = [SITE + "/sitemap_index.xml"]
-    sitemap_rules = [("/detail/1", "parse_one"), ("/detail/", "parse_other")]
-
-    def parse_one(self, response: Response) -> Iterator[Any]:
-        yield item(response, "one")
-
-    def parse_other(self, response: Response) -> Iterator[Any]:
-        yield item(response, "other")

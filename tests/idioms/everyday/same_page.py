@@ -51,31 +51,6 @@ class SameObjectLater(Pages):
             yield request
 
 
-@idiom(moments=("first",))
-class RetryUnderWay(scrapy.Spider):
-    """A retry is stored when its page is stopped in its callback."""
-
-    start_urls = [SITE + "/flaky/1"]
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        yield item(response, "first")
-        await moment(self, "first")
-        yield item(response, "second")
-
-
-@idiom()
-class Statuses(Pages):
-    """handle_httpstatus_list: pages that are missing are items, too."""
-
-    handle_httpstatus_list = [404]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response, response.status)
-        for number in range(10):
-            yield response.follow(f"/missing/{number}")
-            yield response.follow(f"/detail/{number}")
-
-
 @idiom()
 class SecondUse(Pages):
     """A start page is asked for once more, for another callback."""

@@ -6,18 +6,11 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import scrapy
-from common import SITE, Pages, Tree, download, item
+from common import SITE, Tree, item
 from scrapy.http import Response
 from support.components import OfCrawler
 from support.stops import moment, pause, wanted
 from table import idiom
-
-
-@idiom()
-class StartUrls(Pages):
-    """Many start_urls, some of them twice."""
-
-    start_urls = [f"{SITE}/detail/{number}" for number in (*range(12), 3, 5)]
 
 
 @idiom()
@@ -27,16 +20,6 @@ class StartFiltered(Tree):
     async def start(self) -> AsyncIterator[Any]:
         for number in (0, 1, 5, 9, 1):
             yield scrapy.Request(f"{SITE}/{number}")
-
-
-@idiom(repeats=2, start_asks=("/star",))
-class StartInline(Pages):
-    """start() downloads a list and yields its entries."""
-
-    async def start(self) -> AsyncIterator[Any]:
-        listed = await download(self.crawler, scrapy.Request(SITE + "/star"))
-        for request in listed.follow_all(css="a"):
-            yield request
 
 
 class SlowForTheFirst(OfCrawler):
@@ -87,16 +70,3 @@ class StartManyItems(scrapy.Spider):
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response, 1)
-
-
-@idiom()
-class StartMemory(scrapy.Spider):
-    """Start requests with lambda callbacks that have a list: they are not stored."""
-
-    async def start(self) -> AsyncIterator[Any]:
-        for number in range(8):
-            yield scrapy.Request(
-                f"{SITE}/detail/{number}",
-                lambda response, parts=["list"]: item(response, parts[0]),
-                dont_filter=True,
-            )

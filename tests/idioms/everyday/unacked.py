@@ -66,40 +66,6 @@ class RandomValues(Family):
         return super().child_of(response, number, **given)
 
 
-@idiom(moments=("grandchildren done",), asks=DETAILS + DETAILS**2)
-class RandomTree(Family):
-    """Each child has children of its own, all in any order; all of them work on."""
-
-    begun = PerRun(False)
-    """Whether the page is in this run, and so are all of its children."""
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        self.begun = True
-        for number in any_order():
-            yield response.follow(
-                f"/chain/{number}",
-                self.middle,
-                dont_filter=True,
-                meta={"token": at_random()},
-            )
-            await pause(0.01)
-        await self.grandchildren()
-        yield item(response)
-
-    async def middle(self, response: Response) -> AsyncIterator[Any]:
-        yield item(response)
-        first = DETAILS * int(response.url.rpartition("/")[2])
-        for number in any_order():
-            yield self.child_of(response, first + number)
-            await pause(0.005)
-        if self.begun:
-            await self.grandchildren()
-        yield item(response, "after its children")
-
-    async def grandchildren(self) -> None:
-        await moment(self, "grandchildren done", lambda: self.done == DETAILS**2)
-
-
 @idiom(moments=("first",), asks=2)
 class RetryElsewhere(scrapy.Spider):
     """A callback asks again at another URL, beside its item and a child."""
@@ -121,29 +87,6 @@ class RetryElsewhere(scrapy.Spider):
         await moment(self, "first", lambda: self.elsewhere > 0)
         yield response.follow(f"/detail/1{number}", meta={"token": at_random()})
         yield item(response, "missing")
-
-
-class Slow:
-    """A pipeline that takes its time, another one for each item."""
-
-    async def process_item(self, item: Any, *_: Any) -> Any:
-        await pause(random.random() / 20)
-        return item
-
-
-@idiom(
-    item_pipelines={Slow: 100}, moments=("children done",), asks=DETAILS + 1, waits=True
-)
-class WaitsForChildren(RandomValues):
-    """A callback waits for its children, whose items are in slow pipelines."""
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        async for output in super().parse(response):
-            yield output
-        while self.done < DETAILS:
-            await pause(0.01)
-        yield self.child_of(response, DETAILS)
-        yield item(response, "after the children")
 
 
 class Asks(OfCrawler):

@@ -1,4 +1,4 @@
-"""Forms, JSON and cookies."""
+"""Cookies: several sessions, and a login."""
 
 from __future__ import annotations
 
@@ -7,34 +7,10 @@ from typing import Any
 
 import scrapy
 from common import SITE, item
-from scrapy.http import FormRequest, JsonRequest, Response
+from scrapy.http import Response
 from support.counters import PerRun
 from support.stops import moment
 from table import idiom
-
-
-@idiom(settings={"COOKIES_ENABLED": False})
-class Forms(scrapy.Spider):
-    """FormRequest with the token of each form, then JsonRequests, without cookies."""
-
-    start_urls = [f"{SITE}/form/{number}" for number in range(8)]
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        token = response.css("input[name=token]::attr(value)").get("")
-        data = {"token": token, "q": "search"}
-        echo = response.urljoin("/echo")
-        yield FormRequest(echo, formdata=data, callback=self.parse_answer)
-
-    def parse_answer(self, response: Any, number: int = 0) -> Iterator[Any]:
-        said = response.json()["body"]
-        yield item(response, said)
-        if number < 3:
-            yield JsonRequest(
-                SITE + "/echo",
-                data={"page": number, "query": {"before": [said]}},
-                callback=self.parse_answer,
-                cb_kwargs={"number": number + 1},
-            )
 
 
 @idiom(moments=("logged in",))
