@@ -1,11 +1,10 @@
 """A filter that is larger than the memory that it may take.
 
-    python tests/benchmarks/billion.py [--urls N] [--filled PERCENT] [--keys N]
+    python tests/benchmarks/billion.py
 
-A filter for N URLs is filled with random bits, as full as so many per cent of N URLs
-would make it; to add a billion URLs would take hours. Then a new process opens it
-with ``memory=0``, adds keys, asks questions, and ends as if killed. The next process
-does the same.
+A filter for a billion URLs is filled with random bits, as full as so many URLs would
+make it; to add them would take hours. Then a new process opens it with ``memory=0``,
+adds keys, asks questions, and ends as if killed. The next process does the same.
 """
 
 from __future__ import annotations
@@ -21,13 +20,15 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from bitarray.util import zeros
-from runner import Report, describe, field, parser_of
+from runner import Report, describe, field
 
 from bloomdupe import BloomFilter
 from bloomdupe.filter import contents
 from bloomdupe.filter.sizing import BLOCK_BITS
 
-FPP = 1e-6
+URLS, FILLED, FPP = 1_000_000_000, 0.9, 1e-6
+NEW = 1_500_000
+"""Keys that a process adds."""
 GOALS = {
     "opened, s": 3.0,
     "added, µs": None,
@@ -44,13 +45,13 @@ def keys(name: str, count: int) -> Iterator[bytes]:
     return (f"https://{name}.example/{number}".encode() for number in range(count))
 
 
-def create(place: Path, urls: int, filled: float) -> None:
+def create(place: Path) -> None:
     """Create the filter and fill all its pages with random bits."""
     contents.MAX_SWEEP = 4_096
     dice = random.Random(1)
-    with BloomFilter.open(place, urls, FPP, memory=0) as seen:
+    with BloomFilter.open(place, URLS, FPP, memory=0) as seen:
         newest = seen.newest
-        share = newest.geometry.fill(filled * urls)
+        share = newest.geometry.fill(FILLED * URLS)
         some = [zeros(BLOCK_BITS, endian="little") for _ in range(64)]
         for page in some:
             page[dice.sample(range(BLOCK_BITS), round(share * BLOCK_BITS))] = 1
@@ -63,17 +64,17 @@ def create(place: Path, urls: int, filled: float) -> None:
             store.commit(seen.prepare(everything=True))
 
 
-def child(place: Path, count: int) -> None:
+def child(place: Path) -> None:
     """Print the figures of one life of the filter, and end as if killed."""
     begun = time.process_time()
     seen = BloomFilter.open(place, memory=0)
     opened = time.process_time() - begun
     name, so_far = f"k{os.getpid()}", written()
-    added = _each(seen.add, keys(name, count))
+    added = _each(seen.add, keys(name, NEW))
     seen.checkpoint()
-    kilobytes = (written() - so_far) / count / 1e3
+    kilobytes = (written() - so_far) / NEW / 1e3
     new = _each(seen.contains, [*keys(f"new{name}", ASKED)])
-    old = [*keys(name, min(ASKED, count))]  # the sweep has written most of them
+    old = [*keys(name, ASKED)]  # the sweep has written most of them
     known = _each(seen.contains, old)
     assert all(map(seen.contains, old))
     memory = int(field("/proc/self/status", "RssAnon").split()[0]) / 1e3
@@ -95,16 +96,14 @@ def _each(call: Callable[[bytes], bool], asked: Iterable[bytes]) -> float:
 
 def main() -> int:
     if "--child" in sys.argv:
-        child(Path(sys.argv[2]), int(sys.argv[3]))
-    parser = parser_of(__doc__, urls=1_000_000_000, filled=90, keys=1_500_000)
-    given = parser.parse_args()
+        child(Path(sys.argv[2]))
     report = Report(describe())
     rows = []
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
         place = Path(name) / "seen"
-        create(place, given.urls, given.filled / 100)
+        create(place)
         for when in ("first", "after a kill"):
-            command = [sys.executable, __file__, "--child", str(place), str(given.keys)]
+            command = [sys.executable, __file__, "--child", str(place)]
             run = subprocess.run(command, check=True, stdout=subprocess.PIPE)
             found = zip(GOALS.items(), json.loads(run.stdout), strict=True)
             cells = [
@@ -113,8 +112,8 @@ def main() -> int:
             ]
             rows.append([when, *cells])
     report.table(
-        f"A filter for {given.urls:,} URLs, p = {FPP:g}, {given.filled} % full",
-        f"{given.keys:,} new keys a row; the second row begins with the journal of the"
+        f"A filter for {URLS:,} URLs, p = {FPP:g}, {FILLED:.0%} full",
+        f"{NEW:,} new keys a row; the second row begins with the journal of the"
         " first row, as after a kill.",
         ["", *GOALS],
         rows,

@@ -1,8 +1,8 @@
 """The costs of a whole crawl beside stock Scrapy's and a rival's, in the same run.
 
-    python tests/benchmarks/crawl.py [--links N] [--pages N] [--rounds N] [--only NAME]
+    python tests/benchmarks/crawl.py [--links N] [--pages N] [--rounds N]
     python tests/benchmarks/crawl.py --from-memory ...
-    python tests/benchmarks/crawl.py --shared [--hosts N] ...
+    python tests/benchmarks/crawl.py --shared ...
 
 Crawls a site on loopback with 50 links a page (or ``--links``), or a site that
 is answered from memory (20 links). In each round all variants crawl it, in turn. The
@@ -35,6 +35,8 @@ from runner import Report, describe, parser_of
 
 ADDON: dict[str, Any] = {"ADDONS": {"bloomdupe.Addon": 500}}
 FROM_MEMORY = "from memory"
+HOSTS = 200
+"""Of a crawl that workers share."""
 FILTERED = "dupefilter/filtered"
 
 
@@ -178,8 +180,7 @@ def rows(
 
 
 def main() -> int:
-    defaults: Any = {"from_memory": False, "shared": False, "only": ""}
-    parser = parser_of(__doc__, rounds=5, hosts=200, **defaults)
+    parser = parser_of(__doc__, rounds=5, from_memory=False, shared=False)
     parser.add_argument("--links", type=int, metavar="N", help="50, or 20 from memory")
     parser.add_argument("--pages", type=int, metavar="N", help="2,000, or 8,000")
     options = parser.parse_args()
@@ -192,15 +193,12 @@ def main() -> int:
     if in_memory:
         what = "shared" if options.shared else FROM_MEMORY
         title = f"{title}, answered from memory"
-    found: dict[Variant, list[dict[str, float]]] = {
-        variant: []
-        for variant in (SHARED if options.shared else VARIANTS)
-        if variant is STOCK or options.only in variant.name
-    }
+    variants = SHARED if options.shared else VARIANTS
+    found: dict[Variant, list[dict[str, float]]] = {one: [] for one in variants}
     with ExitStack() as stack:
         site: dict[str, Any] = {"pages": pages, "links": links}
         if options.shared:
-            site["hosts"] = options.hosts
+            site["hosts"] = HOSTS
         elif not in_memory:
             site = served(stack, pages, links)
         for _ in range(options.rounds):
