@@ -34,8 +34,8 @@ ROOTS = 3
 """Pages to which ``start()`` leads."""
 PLACES = 2
 """Pages on which a feature is found."""
-KEPT = ("kwargs", "meta", "header", "nested")
-"""How a child may carry the name of its body, also over a redirect."""
+WAYS = ("kwargs", "meta")
+"""How a child may carry the name of its body."""
 IN_A_PROGRAM = 14
 """Features of a program of the covering array."""
 MORE = 2
@@ -138,7 +138,7 @@ class Making:
     def child(self, page: str, by: str | None = None, **options: Any) -> Step:
         """Return a child for a page, with a body of its own: an item, or a bit more."""
         body = f"x{next(self._names)}"
-        by = by or self.rng.choice(KEPT)
+        by = by or self.rng.choice(WAYS)
         self.bodies[body] = [["item", "x"]]
         if self.rng.random() < 0.4:
             self.bodies[body].append(self.link(self.rng.choice(self.ordinary)))
@@ -329,10 +329,6 @@ FEATURES: dict[str, Callable[[Making], None]] = {
     "soft retries": lambda m: some_are(m, "soft"),
     "children by arguments": lambda m: children(m, "kwargs"),
     "children by meta": lambda m: children(m, "meta"),
-    "children by headers": lambda m: children(m, "header"),
-    "children by cookies": lambda m: children(m, "cookie"),
-    "children by nested arguments": lambda m: children(m, "nested"),
-    "children by query": lambda m: children(m, "query"),
     "another order": put(
         lambda m, body: [
             ["shuffled", [*some_children(m, body), ["item", "s"]]],

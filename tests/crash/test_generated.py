@@ -126,7 +126,7 @@ def test_every_pair_of_features_occurs_in_the_share() -> None:
         rows = covering(fault.features)
         pairs = {pair for row in rows for pair in combinations(sorted(row), 2)}
         assert pairs == set(combinations(sorted(fault.features), 2))
-        assert fault.cases == len(rows)
+        assert fault.cases >= len(rows)
 
 
 def test_a_seed_makes_the_same_program() -> None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from common import SITE, download, once, path_of
 from itemadapter import ItemAdapter
@@ -109,16 +108,9 @@ class Generated(Listens):
 
     def body_of(self, request: Any) -> str:
         """Return the name of the body that a request is for: its page's, or another."""
-        first = (request.meta.get("redirect_urls") or [request.url])[0]
-        query = parse_qs(urlsplit(first).query)
-        header = request.headers.get("X-Body")
         name: str = (
             request.cb_kwargs.get("body")
-            or request.cb_kwargs.get("nested", {}).get("body")
             or request.meta.get("body")
-            or (header.decode() if header else "")
-            or (request.cookies or {}).get("body")
-            or query.get("body", [""])[0]
             or path_of(request.url).strip("/")
         )
         return name
@@ -239,35 +231,20 @@ class Generated(Listens):
         page = options.get("page", body)
         given: dict[str, Any] = {
             "meta": {**options.get("meta", {})},
+            "cb_kwargs": {},
             "dont_filter": "page" in options,
         }
-        if "page" in options:
-            self.distinguish(given, body, options["by"])
+        if "page" in options:  # it carries the name of its body
+            given["meta" if options["by"] == "meta" else "cb_kwargs"]["body"] = body
         if "form" in options:
             given |= {"method": "POST", "body": options["form"]}
-        url = self.url(page)
-        if "query" in given:
-            url += f"?body={given.pop('query')}"
         return Request(
-            url,
+            self.url(page),
             self.callback(options.get("callback", "parse")),
             errback=self.failed,
             priority=options.get("priority", 0),
             **given,
         )
-
-    def distinguish(self, given: dict[str, Any], body: str, by: str) -> None:
-        """Let a request carry the name of its body."""
-        shared = ["shared", {"by": [body]}]
-        nested = {"body": body, "one": shared, "other": shared}
-        ways: dict[str, dict[str, Any]] = {
-            "meta": {"meta": {**given["meta"], "body": body}},
-            "header": {"headers": {"X-Body": body}},
-            "cookie": {"cookies": {"body": body}},
-            "nested": {"cb_kwargs": {"nested": nested, "again": shared}},
-            "query": {"query": body},
-        }
-        given |= ways.get(by, {"cb_kwargs": {"body": body}})
 
     def callback(self, kind: str) -> Callable[..., Any]:
         if kind == "lambda":
