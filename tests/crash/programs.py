@@ -234,13 +234,6 @@ def other_page(making: Making) -> None:
     making.put(body, making.child(page), ["pause"], making.child(page))
 
 
-def shared_child(making: Making) -> None:
-    """Several pages have a child for the same page."""
-    page = making.page("ok")
-    for body in making.some():
-        making.put(body, making.child(page), ["pause"], making.child(page))
-
-
 def grandchildren(making: Making) -> None:
     """A page and its children have children for the same page."""
     (body,) = making.some(1)
@@ -335,8 +328,6 @@ FEATURES: dict[str, Callable[[Making], None]] = {
             ["pause"],
         ]
     ),
-    "as completed": put(lambda m, body: [["completed", some_children(m, body)]]),
-    "shared child": shared_child,
     "child of a linked page": other_page,
     "grandchildren": grandchildren,
     "yielded twice": put(lambda m, _: [m.child(m.page("ok"), twice=True)]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import zlib
@@ -30,7 +29,7 @@ CHECKPOINT = 0.03
 """Seconds after which there has usually been a checkpoint."""
 LIMITED_RUNS = 3
 """Runs that a limit closes: with requests in memory, it could be each run."""
-WAITING = {"inline", "shuffled", "completed"}
+WAITING = {"inline", "shuffled"}
 """Steps that are done by a method of that name."""
 
 
@@ -165,23 +164,9 @@ class Generated(Listens):
             for output in self.outputs(name, [step], response):
                 yield output
 
-    async def completed(
-        self, name: str, steps: list[Any], response: Any, _: str
-    ) -> AsyncIterator[Any]:
-        """Take steps in the order in which tasks end."""
-        tasks = [self.asked(name, step, response) for step in steps]
-        for task in asyncio.as_completed(tasks):
-            for output in await task:
-                yield output
-
     async def pause(self, point: str) -> None:
         """Wait for a checkpoint, for certain if the run is to be stopped next."""
         await (durable(self) if wanted(point) else pause(CHECKPOINT))
-
-    async def asked(self, name: str, step: list[Any], response: Any) -> list[Any]:
-        """Return the outputs of a step after a while, which differs in each run."""
-        await pause(self.rng.random() * CHECKPOINT)
-        return list(self.outputs(name, [step], response))
 
     def outputs(self, name: str, steps: list[Any], response: Any) -> Iterator[Any]:
         """Yield the outputs of steps that do not wait."""
