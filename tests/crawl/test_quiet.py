@@ -88,11 +88,3 @@ def test_while_the_crawl_closes_it_waits_and_holds_nothing(
     assert not callbacks.holds
     callbacks.busy = False
     assert not callbacks.waits()
-
-
-def test_a_checkpoint_that_cannot_wait_lets_callbacks_go_on(
-    callbacks: Callbacks,
-) -> None:
-    assert callbacks.waits()
-    callbacks.end()
-    assert not callbacks.holds

@@ -51,14 +51,6 @@ def drain(frontier: Frontier) -> list[str]:
 # The contract
 
 
-def test_slots_take_turns(seen: BloomFilter) -> None:
-    frontier = Frontier(seen)
-    for number in range(3):
-        for slot in "abc":
-            frontier.push(slot, 0, f"{slot}{number}".encode())
-    assert drain(frontier) == ["a2", "b2", "c2", "a1", "b1", "c1", "a0", "b0", "c0"]
-
-
 def test_a_slot_that_must_wait_is_passed_over_until_its_time(
     seen: BloomFilter,
 ) -> None:
