@@ -60,12 +60,7 @@ def looks(base: str) -> dict[str, list[str]]:
     return {
         "check": ["check"],
         "fetch": ["fetch", f"{base}/1"],
-        "fetch by the spider": ["fetch", "--spider", "first", f"{base}/1"],
-        "bench": ["bench", "-s", "CLOSESPIDER_TIMEOUT=1"],
         "shell": ["shell", f"{base}/1", "-c", "response.status"],
-        "shell of the spider": [
-            "shell", "--spider", "first", f"{base}/1", "-c", "response.status",
-        ],
         "shell, its settings set": [
             "shell", "--spider", "first", f"{base}/1", "-c", "response.status",
             "-s", "LOGSTATS_INTERVAL=1", "-s", "REMOTE_CONTROL_ENABLED=0",
@@ -79,7 +74,6 @@ def looks(base: str) -> dict[str, list[str]]:
         "parse": ["parse", "--spider", "first", f"{base}/1"],
         "list": ["list"],
         "settings": ["settings", "--get", "JOBDIR"],
-        "genspider": ["genspider", "third", "example.com"],
         "bloomdupe": ["bloomdupe", "info"],
     }  # fmt: skip
 

@@ -12,7 +12,7 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from spiders.follow import Follow, Unstorable
-from spiders.links import Asynchronous, ByRules, Headers, Kinds, Offsite
+from spiders.links import ByRules, Kinds, Offsite
 from spiders.poet import PoetSpider
 from support.crawl import Crawl, Run
 from support.site import Pages
@@ -67,7 +67,6 @@ def case(
 
 CASES = [
     case("follow", Follow),
-    case("asynchronous", Asynchronous, slow=True),
     case("by rules", ByRules),
     case("kinds", Kinds),
     case("unstorable", Unstorable, JOBDIR="job"),
@@ -80,7 +79,6 @@ CASES = [
         SCRAPY_POET_REQUEST_FINGERPRINTER_BASE_CLASS=LOWER_CASE,
         **POETS,
     ),
-    case("exact", Follow, slow=True, BLOOMDUPE_EXACT=True),
     case("URL length", Follow, URLLENGTH_LIMIT="fits"),
     case("depth", Follow, slow=True, DEPTH_LIMIT=1),
     # The start page is seen, but a link back to it is offsite first of all.
@@ -91,10 +89,10 @@ CASES = [
         SPIDER_MIDDLEWARES={**REWRITE, "bloomdupe.LinkFilter": 500},
     ),
     case(
-        "headers",
-        Headers,
+        "fingerprinter",
+        Follow,
         "the REQUEST_FINGERPRINTER_CLASS may read values that a request",
-        REQUEST_FINGERPRINTER_CLASS=f"{HERE}.LanguageFingerprinter",
+        REQUEST_FINGERPRINTER_CLASS=f"{HERE}.PathFingerprinter",
     ),
     case(
         "rewrite",
@@ -164,10 +162,7 @@ def crawled(
 
 
 def requests(run: Run) -> Counter[str]:
-    return Counter(
-        f"{visit.method} {visit.path} {visit.body} {visit.headers.get('X-Language')}"
-        for visit in run.visits
-    )
+    return Counter(f"{visit.method} {visit.path} {visit.body}" for visit in run.visits)
 
 
 def counts(run: Run) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from hashlib import sha1
 from typing import Any
@@ -25,16 +24,6 @@ def hrefs(response: Response) -> list[str]:
 
 class Offsite(Follow):
     allowed_domains = ["elsewhere.example"]
-
-
-class Asynchronous(Spider):
-    name = "asynchronous"
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        for number, href in enumerate(hrefs(response)):
-            if number % 5 == 0:
-                await asyncio.sleep(0)  # noqa: TID251 - takes no time
-            yield response.follow(href)
 
 
 class ByRules(CrawlSpider):
@@ -66,22 +55,6 @@ class Kinds(Spider):
 
     def nothing(self, response: Response) -> None:
         pass
-
-
-class Headers(Spider):
-    """For a fingerprinter that looks at a header."""
-
-    name = "headers"
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        for href in hrefs(response):
-            for language in ("de", "en"):
-                yield response.follow(href, headers={"X-Language": language})
-
-
-class LanguageFingerprinter:
-    def fingerprint(self, request: Request) -> bytes:
-        return fingerprint(request, include_headers=["X-Language"])
 
 
 class PathFingerprinter:
