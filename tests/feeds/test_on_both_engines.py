@@ -124,21 +124,6 @@ def test_the_bytes_are_those_of_scrapys_exporters(crawl: Crawl) -> None:
             assert found == expected, name
 
 
-def test_the_settings_of_all_feeds_hold(crawl: Crawl) -> None:
-    crawl.settings |= {
-        "FEEDS": {**ALL, "items.csv": {"format": "csv"}, "i.json": {"format": "json"}},
-        "FEED_EXPORT_FIELDS": ["number", "path"],
-        "FEED_EXPORT_ENCODING": "latin-1",
-        "FEED_EXPORT_INDENT": 3,
-    }
-    crawl.settings["FEEDS"]["all.jsonl"]["fields"] = None
-    finish(crawl, Shop)
-    fields = {"fields": ["number", "path"], "encoding": "latin-1", "indent": 3}
-    for name, kind in (("items.csv", "csv"), ("i.json", "json")):
-        expected = scrapys(items_of(crawl), {"format": kind, **fields})
-        assert (crawl.folder / name).read_bytes() == expected
-
-
 def test_batches_are_full_and_valid(crawl: Crawl) -> None:
     crawl.settings["FEEDS"] = {
         **ALL,
