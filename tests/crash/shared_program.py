@@ -75,7 +75,7 @@ def shared_program(seed: int, size: int, across: int) -> Program:
     """Make a program with so many pages of the tree, and links across from each."""
     making = Making(seed, size, across)
     for _ in range(size // EACH):
-        for feature in (*map(FEATURES.__getitem__, OFTEN), rounds, forms, in_memory):
+        for feature in (*map(FEATURES.__getitem__, OFTEN), in_memory):
             feature(making)
     for name in ONCE:
         FEATURES[name](making)
@@ -116,22 +116,6 @@ def slot_of(page: str, rng: Random) -> dict[str, str]:
 def number_of(page: str, pages: dict[str, str]) -> int:
     """Return the number of a page, or of its target, which has the same host."""
     return int(re.sub(r"\D", "", pages.get(page, "").partition("to ")[2] or page))
-
-
-def rounds(making: Making) -> None:
-    """The same page, again and again."""
-    page = making.page("ok")
-    body = making.some(1)[0]
-    for _ in range(4):
-        child = making.child(page)
-        making.put(body, child)
-        body = child[1]
-
-
-def forms(making: Making) -> None:
-    for body in making.some():
-        page = making.page("ok")
-        making.put(body, *(making.child(page, form=f"{name}=1") for name in "ab"))
 
 
 def in_memory(making: Making) -> None:

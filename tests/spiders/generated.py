@@ -221,8 +221,6 @@ class Generated(Listens):
         }
         if "page" in options:  # it carries the name of its body
             given["meta" if options["by"] == "meta" else "cb_kwargs"]["body"] = body
-        if "form" in options:
-            given |= {"method": "POST", "body": options["form"]}
         return Request(
             self.url(page),
             self.callback(options.get("callback", "parse")),
