@@ -170,7 +170,6 @@ class Revisits:
         self._engine = engine
         self._stats = session.stats
         self._rules = session.settings.revisit
-        session.registry.answered.append(self.answered)
 
     def rule_of(self, request: Request) -> float | None:
         """Return after how many seconds a page is revisited; None: never."""

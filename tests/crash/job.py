@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
@@ -53,6 +54,7 @@ class Ends(CrawlEngine):
     """Ends requests, all of which are stored, succeed and yield no other request."""
 
     failures: Any = ()
+    session: Any = SimpleNamespace(slots=SimpleNamespace(handed_out=id, ended=id))
 
     def __init__(self, frontier: Frontier, outcomes: Outcomes) -> None:
         self.frontier = frontier

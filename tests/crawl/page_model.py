@@ -189,7 +189,7 @@ class BareSession(Session):
     def __init__(self, slot_of: Callable[[Request], str]) -> None:
         nothing: Any = SimpleNamespace(
             inc_value=_nothing, took=_nothing, wake=_nothing, wake_start=_nothing,
-            read_again=_nothing,
+            read_again=_nothing, handed_out=_nothing, answered=_nothing, ended=_nothing,
             limited=False, start_requests="resume", max_failures=0,
             answering=None, slot_of=slot_of, go_through=_nothing,
         )  # fmt: skip
@@ -220,7 +220,9 @@ class Engine(CrawlEngine):
         soon.quiet = SimpleNamespace(holds=False)
         self.committing = soon
         self.failures = Failures(self)
-        self.revisits: Any = SimpleNamespace(follow=lambda *_: Visit())
+        self.revisits: Any = SimpleNamespace(
+            follow=lambda *_: Visit(), answered=_nothing
+        )
         self.cookies = self.memory = self._added = self._refused = None
         self.frontier = Frontier(
             BloomFilter.open(store, capacity=1000), clock=clock, wall=clock

@@ -73,13 +73,6 @@ class InFlightRegistry:
     """Where the requests come from."""
 
     def __init__(self) -> None:
-        # Functions that follow requests from the frontier to their end.
-        self.handed_out: list[Callable[[InFlightRequest], None]] = []
-        """Called with each request that goes to Scrapy."""
-        self.answered: list[Callable[[InFlightRequest, object], None]] = []
-        """Called with each answer of the downloader: response, request or failure."""
-        self.ended: list[Callable[[InFlightRequest], None]] = []
-        """Called with each request that has ended, complete or not."""
         self.volatile = 0
         """Number of volatile requests."""
         self.with_parts: set[InFlightRequest] = set()
@@ -107,8 +100,7 @@ class InFlightRegistry:
             in_flight = InFlightRequest(self, entry)
         in_flight.request = request
         self._in_flight[id(request)] = in_flight
-        for follow in self.handed_out:
-            follow(in_flight)
+        self.engine.session.slots.handed_out(in_flight)
         return in_flight
 
     # Requests that are not durable at once: each is the attachment of its entry
@@ -179,8 +171,7 @@ class InFlightRegistry:
         known = self._in_flight.pop(id(in_flight.request), None)
         if known is None or in_flight.is_dropped:
             return
-        for follow in self.ended:
-            follow(in_flight)
+        self.engine.session.slots.ended(in_flight)
         self.engine.ended(in_flight)
         self.end_part(in_flight.root)
 
@@ -267,8 +258,7 @@ class InFlightRegistry:
         self._since.clear()
         self.volatile = 0
         for in_flight in handed_out:
-            for follow in self.ended:
-                follow(in_flight)
+            self.engine.session.slots.ended(in_flight)
 
     # Bounds
 

@@ -157,8 +157,9 @@ class InFlightRequest:
     def answered(self, result: object) -> None:
         """Handle the downloader's answer: the slot is free."""
         self.release()
-        for follow in self.registry.answered:
-            follow(self, result)
+        engine = self.registry.engine
+        engine.session.slots.answered(self, result)
+        engine.revisits.answered(self, result)
         if isinstance(result, Response):
             slot = self.entry.queue.name
             answer = (result.status, slot, len(result.body))

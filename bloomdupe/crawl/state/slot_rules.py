@@ -100,7 +100,7 @@ class SlotRules(Participant):
         self._rules: RulesInForce
 
     def attach(self, frontier: Frontier, rules: RulesInForce) -> None:
-        """Go on with the slots of a frontier, and begin to watch results.
+        """Go on with the slots of a frontier, and begin to watch responses.
 
         Slots that the ``rules`` pause get no requests.
         """
@@ -109,10 +109,6 @@ class SlotRules(Participant):
             if slot.state is not None:
                 self.say(slot.name, slot.state)
         self._signals.connect(self.response_downloaded, signals.response_downloaded)
-        if self._growing is not None:
-            self._registry.handed_out.append(self._handed_out)
-            self._registry.answered.append(self._answered)
-            self._registry.ended.append(self._ended)
 
     def delay_of(self, name: str) -> float | None:
         """Return the delay that a slot had in the last run, if that is known."""
@@ -194,22 +190,24 @@ class SlotRules(Participant):
             if held <= now:
                 self.say(name, state)
 
-    def _handed_out(self, in_flight: InFlightRequest) -> None:
+    def handed_out(self, in_flight: InFlightRequest) -> None:
         """Remember a request for a slot that has backed off as the probe."""
         state = in_flight.entry.queue.state
-        if state is not None and state.is_open:
+        if self._growing is not None and state is not None and state.is_open:
             state.probe = in_flight
 
-    def _answered(self, in_flight: InFlightRequest, result: object) -> None:
+    def answered(self, in_flight: InFlightRequest, result: object) -> None:
         """Update the state of the slot by the downloader's answer."""
+        if self._growing is None:
+            return
         if self._is_failure(in_flight.request, result):
             self._failed(in_flight)
         elif in_flight.status is not None:
             self._succeeded(in_flight.entry.queue)
         else:  # it came from a middleware, or was dropped by one
-            self._ended(in_flight)
+            self.ended(in_flight)
 
-    def _ended(self, in_flight: InFlightRequest) -> None:
+    def ended(self, in_flight: InFlightRequest) -> None:
         """End a probe, with or without an answer."""
         slot = in_flight.entry.queue
         if slot.state is not None and slot.state.probe is in_flight:
