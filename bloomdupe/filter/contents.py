@@ -60,13 +60,13 @@ ROUND = 1 << 32
 """A round of the sweep in ``swept``; the block where it stands is the rest."""
 
 
-def empty_record(parameters: Parameters, journal_end: int = 0) -> dict[str, Any]:
+def empty_record(parameters: Parameters) -> dict[str, Any]:
     """Return the record of a filter without keys; see :class:`Contents`."""
     return {
         "layers": [[*parameters.geometry(0), 0]],
         "swept": 0,
         "blocks": 0,
-        "journal_end": journal_end,
+        "journal_end": 0,
         "journal_entries": 0,
         "exact": 0,
         "notes": {},
@@ -383,7 +383,7 @@ class Contents:
 
     def clear(self) -> None:
         """Forget all keys, here and in the store; parameters and key stay."""
-        record = empty_record(self.parameters, self._record["journal_end"])
+        record = empty_record(self.parameters)
         if self.store is not None:
             changes = {META: meta_records({RECORD: record})}
             self.store.commit(Part(cleared=(BLOCKS, JOURNAL, EXACT), changes=changes))

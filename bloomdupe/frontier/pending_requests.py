@@ -59,8 +59,7 @@ def pending_requests(
         begun, slots = snapshot.transaction, [*snapshot.slots()]
     if slot is not None:
         slots = [one for one in slots if one.name == slot or one.number == DELAYED]
-    left = sum(one.requests for one in slots)
-    following = iter(slots)
+    number, following = 0, iter(slots)
     current, after = next(following, None), BEFORE_ALL
     while current is not None:
         found: list[PendingRequest] = []
@@ -74,10 +73,9 @@ def pending_requests(
                     after = some[-1][0]
                 else:
                     current, after = next(following, None), BEFORE_ALL
-        left -= len(found)
+        number += len(found)
         yield [one for one in found if slot in (None, one.slot)]
     with store.snapshot() as snapshot:
         # If a crawl has written meanwhile, nobody knows how many there should be.
         if snapshot.transaction == begun:
-            entries = snapshot.entries(QUEUE)
-            snapshot.compare(QUEUE, entries - left, entries)
+            snapshot.compare(QUEUE, number, sum(one.requests for one in slots))

@@ -91,7 +91,7 @@ class Slots:
         for slot in snapshot.slots():
             if slot.number == DELAYED:
                 delayed = slot.requests
-                break
+                continue
             self._queues[slot.name] = slot.number << BITS | slot.requests
             self._next_number = slot.number + 1
             self.idle.append(slot.name)
