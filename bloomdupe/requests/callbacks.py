@@ -17,7 +17,7 @@ import enum
 import inspect
 import uuid
 from functools import partial
-from types import FunctionType, MethodType
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Spider
@@ -65,9 +65,14 @@ class Callbacks:
         Raises :class:`UnserializableError` if it cannot be stored.
         """
         is_partial = type(function) is partial and not vars(function)
-        name = self._name_of(function.func if is_partial else function)
+        inner = function.func if is_partial else function
+        name = self._name_of(inner)
         if name is None:
-            raise UnserializableError(_refusal(function, self._spider))
+            raise UnserializableError(
+                f"{getattr(inner, '__qualname__', inner)} is not a method of"
+                f" {self._spider}: use a method of the spider, and give it values in"
+                " cb_kwargs"
+            )
         if not is_partial:
             return name
         for value in (*function.args, *function.keywords.values()):
@@ -110,16 +115,6 @@ class Callbacks:
                 raise TypeError(f"the spider has no method {name!r} any more")
             self._of_class.add(name)
         return getattr(self._spider, name)  # type: ignore[no-any-return]
-
-
-def _refusal(function: Any, spider: Spider) -> str:
-    inner = function.func if type(function) is partial else function
-    if type(inner) is FunctionType:
-        return (
-            f"its callback is the function {inner.__qualname__}: use a method of the"
-            " spider, and give it values in cb_kwargs"
-        )
-    return f"{function} is not a method of {spider}"
 
 
 def name_of_method(spider: Spider, plain: Any) -> str | None:
