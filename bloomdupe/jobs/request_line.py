@@ -170,13 +170,11 @@ def _read(text: str, fields: dict[str, Any], project: Project) -> SentRequest:
 
 def checked(url: str, **arguments: Any) -> Request:
     """Return a request if Scrapy can fetch its URL."""
-    if any(character.isspace() for character in url):
-        raise ValueError(f"it has blanks in it: {shown(url)}")
     parts = urlsplit(url)  # raises ValueError
-    if parts.scheme.lower() not in SCHEMES:
+    scheme, has_blanks = parts.scheme.lower(), any(map(str.isspace, url))
+    no_host = scheme in NEED_HOSTS and not parts.hostname
+    if has_blanks or no_host or scheme not in SCHEMES:
         raise ValueError(f"it is no URL such as https://example.com/: {shown(url)}")
-    if parts.scheme.lower() in NEED_HOSTS and not parts.hostname:
-        raise ValueError(f"it names no host: {shown(url)}")
     try:
         return Request(url, **arguments)
     except (TypeError, AttributeError, LookupError) as error:
