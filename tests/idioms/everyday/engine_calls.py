@@ -1,4 +1,4 @@
-"""Spiders that talk to the engine: spider_idle, engine.crawl(), close_spider()."""
+"""Spiders that talk to the engine: spider_idle, engine.crawl()."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import scrapy
-from common import SITE, Pages, Tree, item, once
+from common import SITE, Pages, item
 from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
-from support.components import Listens, OfCrawler
+from support.components import Listens
 from support.stops import pause
 from table import idiom
 
@@ -60,26 +60,3 @@ class CrawlFromTimer(Listens, Pages):
     def spider_idle(self) -> None:
         if self.left:
             raise DontCloseSpider
-
-
-STAR_ITEMS = ("/star", *(f"/detail/{number}" for number in range(15)))
-
-
-class ClosesAtTen(OfCrawler):
-    """A pipeline that closes the spider at the tenth item."""
-
-    count = 0
-
-    def process_item(self, item: Any, *_: Any) -> Any:
-        self.count += 1
-        if self.count == 10 and once("closed"):
-            engine: Any = self.crawler.engine
-            deferred_from_coro(engine.close_spider_async(reason="enough items"))
-        return item
-
-
-@idiom(item_pipelines={ClosesAtTen: 100}, items=STAR_ITEMS, repeats=2)
-class PipelineCloses(Tree):
-    """A pipeline closes the spider; run again, the rest comes."""
-
-    start_urls = [SITE + "/star"]

@@ -1,4 +1,4 @@
-"""Item pipelines that drop, wait, add, download and fail; and media pipelines."""
+"""Item pipelines that wait and change items; and media pipelines."""
 
 from __future__ import annotations
 
@@ -9,34 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import scrapy
-from common import SITE, Pages, Tree, download, item
+from common import SITE, Pages, Tree, item
 from itemadapter import ItemAdapter
 from itemloaders.processors import TakeFirst
 from scrapy.http import Response
 from scrapy.loader import ItemLoader
 from scrapy.pipelines.files import FilesPipeline
-from support.components import OfCrawler
 from support.stops import call, limit_files, pause, wanted
 from table import idiom
-
-
-class Fetch(OfCrawler):
-    async def process_item(self, item: Any, *_: Any) -> Any:
-        url = f"{SITE}/detail{item['page']}?{item['part']}"
-        response = await download(self.crawler, scrapy.Request(url))
-        call("pipeline process_item")
-        item["part"] += f" {response.status}"
-        return item
-
-
-@idiom(item_pipelines={Fetch: 100}, asks=2)
-class Fetches(Tree):
-    """A pipeline that downloads something for each item."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield item(response, "one")
-        yield from response.follow_all(css="a")
-        yield item(response, "two")
 
 
 class OldStyle:
@@ -69,6 +49,7 @@ class SaysSeen:
 
     async def process_item(self, item: Any, *_: Any) -> Any:
         await pause(0.03 if isinstance(item, Page) else 0.002)
+        call("pipeline process_item")
         adapter = ItemAdapter(item)
         adapter["part"] = f"{adapter.get('part')} seen"
         return item

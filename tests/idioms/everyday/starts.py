@@ -6,20 +6,11 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import scrapy
-from common import SITE, Tree, item
+from common import SITE, item
 from scrapy.http import Response
 from support.components import OfCrawler
 from support.stops import moment, pause, wanted
 from table import idiom
-
-
-@idiom()
-class StartFiltered(Tree):
-    """Start requests that are filtered like any request; pages link to them."""
-
-    async def start(self) -> AsyncIterator[Any]:
-        for number in (0, 1, 5, 9, 1):
-            yield scrapy.Request(f"{SITE}/{number}")
 
 
 class SlowForTheFirst(OfCrawler):

@@ -35,35 +35,14 @@ def any_order() -> list[int]:
 
 
 class Family(Pages):
-    """A page with volatile children, distinguished by their paths alone."""
+    """Pages with volatile children, which are asked for elsewhere."""
 
     done = PerRun(0)
     """Children whose callbacks have ended."""
 
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        for number in any_order():
-            yield self.child_of(response, number)
-        await moment(self, "children done", lambda: self.done == DETAILS)
-        yield item(response)
-
-    def child_of(self, response: Response, number: int, **given: Any) -> Request:
-        url = f"/detail/{number}"
-        return response.follow(url, self.child, dont_filter=True, **given)
-
     def child(self, response: Response, **_: Any) -> Iterator[Any]:
         yield item(response)
         self.done += 1
-
-
-@idiom(moments=("children done",), asks=DETAILS)
-class RandomValues(Family):
-    """Children with random values in meta, headers and cb_kwargs, in any order."""
-
-    def child_of(self, response: Response, number: int, **given: Any) -> Request:
-        given["headers"] = {"X-Token": at_random()}
-        given["meta"] = {"token": at_random(), "page": {"token": [at_random()]}}
-        given["cb_kwargs"] = {"token": at_random()}
-        return super().child_of(response, number, **given)
 
 
 @idiom(moments=("first",), asks=2)
