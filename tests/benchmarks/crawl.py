@@ -20,6 +20,7 @@ queue otherwise. It ends when its queue is empty for a moment.
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -31,7 +32,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from runner import Report, describe, parser_of
+from runner import Report, describe
 
 ADDON: dict[str, Any] = {"ADDONS": {"bloomdupe.Addon": 500}}
 FROM_MEMORY = "from memory"
@@ -180,7 +181,12 @@ def rows(
 
 
 def main() -> int:
-    parser = parser_of(__doc__, rounds=5, from_memory=False, shared=False)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--from-memory", action="store_true")
+    parser.add_argument("--shared", action="store_true")
+    parser.add_argument("--rounds", type=int, metavar="N", default=5)
     parser.add_argument("--links", type=int, metavar="N", help="50, or 20 from memory")
     parser.add_argument("--pages", type=int, metavar="N", help="2,000, or 8,000")
     options = parser.parse_args()

@@ -1,14 +1,13 @@
-"""The one way in which a benchmark is run: options, machine, tables, bounds."""
+"""What benchmarks print: machine, tables, bounds."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 HERE = Path(__file__).parent
 # An installed bloomdupe comes first; without one, the checkout is measured.
@@ -20,19 +19,6 @@ if TYPE_CHECKING:
     Rows = Sequence[Sequence[str]]
 
 PACKAGES = ("bloomdupe", "mmh3", "bitarray", "lmdb")
-
-
-def parser_of(doc: str | None, **defaults: Any) -> argparse.ArgumentParser:
-    """Return a parser with an option for each default."""
-    parser = argparse.ArgumentParser(
-        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    for name, value in defaults.items():
-        what: dict[str, Any] = {"type": type(value), "metavar": "N", "default": value}
-        if isinstance(value, bool):
-            what = {"action": "store_true"}
-        parser.add_argument(f"--{name.replace('_', '-')}", **what)
-    return parser
 
 
 def describe(*packages: str) -> dict[str, str]:
