@@ -1,76 +1,17 @@
-"""Item pipelines that wait and change items; and media pipelines."""
+"""Media pipelines, and a pipeline that changes items after them."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import scrapy
-from common import SITE, Pages, Tree, item
-from itemadapter import ItemAdapter
-from itemloaders.processors import TakeFirst
+from common import SITE, Pages, item
 from scrapy.http import Response
-from scrapy.loader import ItemLoader
 from scrapy.pipelines.files import FilesPipeline
-from support.stops import call, limit_files, pause, wanted
+from support.stops import call, limit_files, wanted
 from table import idiom
-
-
-class OldStyle:
-    """Returns Deferreds, as before coroutines."""
-
-    def process_item(self, item: Any, *_: Any) -> Any:
-        from twisted.internet import reactor
-        from twisted.internet.task import deferLater
-
-        loop: Any = reactor
-        return deferLater(loop, 0.01, lambda: item)
-
-
-# Kinds of items
-
-
-@dataclass
-class Page:
-    page: str
-    part: str
-
-
-class PageItem(scrapy.Item):
-    page = scrapy.Field(output_processor=TakeFirst())
-    part = scrapy.Field(output_processor=TakeFirst())
-
-
-class SaysSeen:
-    """Changes items, and waits longer for the first of a page."""
-
-    async def process_item(self, item: Any, *_: Any) -> Any:
-        await pause(0.03 if isinstance(item, Page) else 0.002)
-        call("pipeline process_item")
-        adapter = ItemAdapter(item)
-        adapter["part"] = f"{adapter.get('part')} seen"
-        return item
-
-
-@idiom(item_pipelines={SaysSeen: 100, OldStyle: 200})
-class Kinds(Tree):
-    """Dataclasses, Items and dictionaries; pipelines that wait, and change them."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        found = item(response)
-        yield Page(found["page"], "dataclass")
-        loader = ItemLoader(PageItem(), response=response)
-        loader.add_value("page", [found["page"]])
-        loader.add_css("part", "p::text")
-        yield loader.load_item()
-        yield from response.follow_all(css="a")
-        yield item(response, "dictionary")
-
-
-# Media
 
 
 class Digest:
@@ -81,6 +22,7 @@ class Digest:
         for file in item["files"]:
             data = Path("files", file["path"]).read_bytes()
             parts.append(hashlib.sha256(data).hexdigest()[:8])
+        call("pipeline process_item")
         item["part"] = " ".join(parts)
         return item
 
