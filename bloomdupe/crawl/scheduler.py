@@ -17,7 +17,7 @@ from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.engines.crawl_job import CrawlJob, refuse_queue_of_scrapy
 from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.state.memory import leave_scrapys_file
-from bloomdupe.errors import StoreError, UnserializableError
+from bloomdupe.errors import SettingError, StoreError, UnserializableError
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.inside_scrapy.engine import Timer, opening
 from bloomdupe.inside_scrapy.private_names import check_names
@@ -81,12 +81,13 @@ class FrontierScheduler(BaseScheduler):
         with opening(crawler):
             check_names(pipelines=bool(crawler.settings["ITEM_PIPELINES"]))
             job = CrawlJob.of(crawler.spider, crawler.settings)
-            if job.settings.is_shared:
-                # Imported here, because a crawl without Redis needs no redis-py.
-                from bloomdupe.crawl.engines.handshake import check_settings
-
-                check_settings(job, crawler)
             dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
+            if job.settings.is_shared and not issubclass(dupefilter, BloomDupeFilter):
+                raise SettingError(
+                    "DUPEFILTER_CLASS: a crawl with BLOOMDUPE_REDIS_URL needs"
+                    " bloomdupe.BloomDupeFilter, because its workers decide together"
+                    " which requests are duplicates; leave DUPEFILTER_CLASS out"
+                )
             return cls(crawler, build_from_crawler(dupefilter, crawler), job)
 
     # Opening and closing
@@ -107,12 +108,12 @@ class FrontierScheduler(BaseScheduler):
             return theirs
 
     async def _open_as_worker(self, session: Session) -> None:
-        # Imported here, because a crawl without Redis needs no redis-py.
-        from bloomdupe.crawl.engines.handshake import join
-        from bloomdupe.crawl.engines.worker_engine import WorkerEngine
-
         assert isinstance(self.df, BloomDupeFilter)  # noqa: S101 - it was checked
         with opening(self._crawler), ExitStack() as undo:
+            # Imported here, because a crawl without Redis needs no redis-py.
+            from bloomdupe.crawl.engines.handshake import join
+            from bloomdupe.crawl.engines.worker_engine import WorkerEngine
+
             held = await join(session, self._job)
             undo.callback(held.close, failed=True)
             self._ours = self.df

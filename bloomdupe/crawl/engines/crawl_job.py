@@ -64,7 +64,7 @@ class CrawlJob:
         """Read the job of a spider; raise :class:`SettingError` for a bad setting."""
         fingerprinter = load_object(settings["REQUEST_FINGERPRINTER_CLASS"])
         read = JobSettings.read(settings)
-        check_stay(read)
+        _check_together(read)
         return cls(read, spider.name, global_object_name(fingerprinter))
 
     @property
@@ -130,16 +130,20 @@ class CrawlJob:
             FeedExporter.of(crawler).check(left)
 
 
-def check_stay(settings: JobSettings) -> None:
-    """Refuse a crawl that stays open, but would end, or could get no URL."""
-    if not settings.stay:
-        return
-    if settings.wait is not None:
-        raise SettingError(
-            "BLOOMDUPE_STAY and BLOOMDUPE_WAIT are both set: the first keeps the crawl"
-            " open, and the second ends it; unset one of them"
-        )
-    if not settings.durable:
+def _check_together(settings: JobSettings) -> None:
+    """Refuse settings that exclude each other."""
+    redis = "BLOOMDUPE_REDIS_URL" if settings.is_shared else None
+    wait = None if settings.wait is None else "BLOOMDUPE_WAIT"
+    always = settings.start_requests == "always"
+    for is_given, one, other in (
+        (settings.stay, "BLOOMDUPE_STAY", wait),
+        (settings.directory is not None, "JOBDIR", redis),
+        (settings.filter_memory is not None, "BLOOMDUPE_FILTER_MEMORY", redis),
+        (always, 'BLOOMDUPE_START_REQUESTS = "always"', redis),
+    ):
+        if is_given and other is not None:
+            raise SettingError(f"{one} does not work with {other}: unset one of them")
+    if settings.stay and not settings.durable:
         raise SettingError(
             "BLOOMDUPE_STAY needs JOBDIR or BLOOMDUPE_REDIS_URL: nothing can add URLs"
             " to a crawl in memory"

@@ -9,11 +9,8 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from scrapy.utils.misc import load_object
-
-from bloomdupe.crawl.dupefilter import BloomDupeFilter
 from bloomdupe.crawl.progress.rounds import FINISHED
-from bloomdupe.errors import SettingError, StoreError
+from bloomdupe.errors import StoreError
 from bloomdupe.feeds.exporter import FeedExporter
 from bloomdupe.filter.bloom import BloomFilter
 from bloomdupe.filter.parameters import Parameters, held_against
@@ -152,31 +149,3 @@ def _check_crawl(job: CrawlJob, identity: dict[str, Any], address: Address) -> N
             return
         wanted = {"capacity": _share_of(job), "fpp": fpp}
         held_against(address.shown, header, wanted, identity)
-
-
-def check_settings(job: CrawlJob, crawler: Crawler) -> None:
-    """Refuse settings that a shared crawl cannot have."""
-    settings = job.settings
-    if settings.directory is not None:
-        raise SettingError(
-            "JOBDIR and BLOOMDUPE_REDIS_URL are both set, but a job is either in a"
-            " directory or on Redis: unset JOBDIR (-s JOBDIR=) to share the crawl"
-        )
-    filter_ = load_object(crawler.settings["DUPEFILTER_CLASS"])
-    if not issubclass(filter_, BloomDupeFilter):
-        raise SettingError(
-            "DUPEFILTER_CLASS: a crawl with BLOOMDUPE_REDIS_URL needs"
-            " bloomdupe.BloomDupeFilter, because its workers decide together which"
-            " requests are duplicates: remove DUPEFILTER_CLASS from the settings"
-        )
-    if settings.filter_memory is not None:
-        raise SettingError(
-            f"BLOOMDUPE_FILTER_MEMORY = {settings.filter_memory} does not work with"
-            " BLOOMDUPE_REDIS_URL: a worker has all blocks of its filter in memory;"
-            " leave it out"
-        )
-    if settings.start_requests == "always":
-        raise SettingError(
-            'BLOOMDUPE_START_REQUESTS = "always" does not work with'
-            " BLOOMDUPE_REDIS_URL: each leader would schedule all of them"
-        )
