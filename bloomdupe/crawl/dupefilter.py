@@ -95,16 +95,12 @@ class BloomDupeFilter(BaseDupeFilter):
         if type(self) is BloomDupeFilter:
             attach_link_filter(self._crawler, self._would_drop, self.report)
 
-    def open_shared(self, filter_: BloomFilter | None = None) -> BloomFilter:
-        """Open the filter for a scheduler that makes the checkpoints itself.
-
-        It may pass a ``filter_`` of its own.
-        """
+    def share(self, filter_: BloomFilter) -> None:
+        """Use the filter of a scheduler that makes the checkpoints, and closes it."""
         self._shared = True
         self._crawler.signals.disconnect(self.mark_scheduled, signals.request_scheduled)
-        self._filter = self._job.open_filter() if filter_ is None else filter_
-        self._log_opened(self._filter)
-        return self._filter
+        self._filter = filter_
+        self._log_opened(filter_)
 
     def _would_drop(self, request: Request) -> Duplicate:
         """Whether Scrapy's scheduler would drop a request; for the link filter."""
@@ -146,27 +142,22 @@ class BloomDupeFilter(BaseDupeFilter):
         filter_.checkpoint()
 
     def close(self, reason: str) -> None:
-        """Checkpoint and release the store; set the filter's stats."""
-        filter_ = self._filter
-        if filter_ is not None:
-            info = filter_.info()
-            for name, value in {
-                "seen": info.keys,
-                "layers": filter_.layer_count,
-                "memory_bytes": filter_.memory_bytes,
-                "disk_bytes": info.disk_bytes,
-                "current_fpp": info.current_fpp,
-                "expected_loss": info.expected_loss,
-            }.items():
-                self._stats.set_value(f"bloomdupe/{name}", value)
-            if not self._shared:
-                filter_.notes["run"] = reason
-        self.release()
-
-    def release(self) -> None:
-        """Release the store without reading it: it may have failed."""
+        """Set the filter's stats; checkpoint and release the store if it is our own."""
         filter_, self._filter = self._filter, None
-        if filter_ is not None:
+        if filter_ is None:
+            return
+        info = filter_.info()
+        for name, value in {
+            "seen": info.keys,
+            "layers": filter_.layer_count,
+            "memory_bytes": filter_.memory_bytes,
+            "disk_bytes": info.disk_bytes,
+            "current_fpp": info.current_fpp,
+            "expected_loss": info.expected_loss,
+        }.items():
+            self._stats.set_value(f"bloomdupe/{name}", value)
+        if not self._shared:
+            filter_.notes["run"] = reason
             filter_.close()
 
     # The life of a request

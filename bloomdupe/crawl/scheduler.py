@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bloomdupe.crawl.in_flight.request import InFlightRequest
-    from bloomdupe.filter.bloom import BloomFilter
     from bloomdupe.frontier.slot_queue import Entry
 
 logger = logger_of(__name__)
@@ -69,8 +68,6 @@ class FrontierScheduler(BaseScheduler):
         self.df = dupefilter
         self._session: Session | None = None
         self._ours: BloomDupeFilter | None = None
-        self._theirs: BloomFilter | None = None
-        """The store's filter, if another filter decides on duplicates."""
         self._alarm = Timer(self._on_alarm)
 
     @classmethod
@@ -117,7 +114,7 @@ class FrontierScheduler(BaseScheduler):
             held = await join(session, self._job)
             undo.callback(held.close, failed=True)
             self._ours = self.df
-            self.df.open_shared(held.seen)
+            self.df.share(held.seen)
             session.open(WorkerEngine(session, held))
             undo.pop_all()
         self._begin(session)
@@ -133,26 +130,26 @@ class FrontierScheduler(BaseScheduler):
 
     def _open_here(self, session: Session) -> Deferred[None] | None:
         """Open a crawl of one process; another filter may take its time to open."""
-        opening, directory = None, self._job.settings.directory
+        opening = None
         self._job.check_new(self._crawler)
-        if isinstance(self.df, BloomDupeFilter):
-            seen = self.df.open_shared()
-            if type(self.df).request_seen is BloomDupeFilter.request_seen:
-                self._ours = self.df
-        else:
-            opening = self.df.open()
-            seen = self._theirs = self._job.open_filter()
-        if self._ours is None and directory is not None:
-            logger.warning(
-                "DUPEFILTER_CLASS is %(filter)s, which keeps its fingerprints apart"
-                " from the pending requests: after a crash, pages found shortly before"
-                " it may count as seen without being fetched, or be fetched twice if it"
-                " has forgotten them. Only DUPEFILTER_CLASS ="
-                ' "bloomdupe.BloomDupeFilter" is safe against that.',
-                {"filter": global_object_name(type(self.df))},
-            )
+        seen = self._job.open_filter()
         with ExitStack() as undo:
             undo.callback(seen.close)
+            if isinstance(self.df, BloomDupeFilter):
+                self.df.share(seen)
+                if type(self.df).request_seen is BloomDupeFilter.request_seen:
+                    self._ours = self.df
+            else:
+                opening = self.df.open()
+            if self._ours is None and seen.store is not None:
+                logger.warning(
+                    "DUPEFILTER_CLASS is %(filter)s, which keeps its fingerprints apart"
+                    " from the pending requests: after a crash, pages found shortly"
+                    " before it may count as seen without being fetched, or be fetched"
+                    " twice if it has forgotten them. Only DUPEFILTER_CLASS ="
+                    ' "bloomdupe.BloomDupeFilter" is safe against that.',
+                    {"filter": global_object_name(type(self.df))},
+                )
             filtered = type(self.df) is not BaseDupeFilter
             if seen.store is not None and seen.store.now.record("frontier") is None:
                 refuse_queue_of_scrapy(seen.store.path.parent, self._job.spider)
@@ -168,11 +165,12 @@ class FrontierScheduler(BaseScheduler):
             return None
         self._alarm.cancel()
         session.close(reason)
-        if self._theirs is not None:
-            self._theirs.close()
-        elif isinstance(self.df, BloomDupeFilter) and session.stopping.failure:
-            self.df.release()
-        return self.df.close(reason)
+        try:
+            if isinstance(self.df, BloomDupeFilter) and session.stopping.failure:
+                return None  # it would read the store, which may have failed
+            return self.df.close(reason)
+        finally:
+            session.engine.frontier.seen.close()
 
     # The life of a request
 
