@@ -75,9 +75,18 @@ def find_job(crawler: Crawler, settings: BaseSettings) -> None:
                 },
             )
     except BloomDupeError as error:
-        refuse(crawler, settings, error)
+        # It is for the script that runs the crawl, or Scrapy's engine is unknown.
+        if running_command() is None or not hasattr(crawler, "_create_engine"):
+            # Without this, a crawler that has its spider counts as one that started,
+            # before Scrapy 2.19.
+            crawler.spider = None
+            raise
+        with suppress(TypeError):  # they are final
+            settings.set("JOBDIR", None, "cmdline")
+            settings.set("FEEDS", {}, "cmdline")
+        watch_opening(crawler, _refuse, error)
     else:
-        watch_opening(crawler, _say_or_raise)
+        watch_opening(crawler, _refuse)
 
 
 def expanded(setting: str, place: object, spider: str | None) -> object:
@@ -128,25 +137,8 @@ def _leave_alone(settings: BaseSettings, command: str | None) -> None:
     settings.set("FEEDS", feeds, "cmdline")
 
 
-def refuse(crawler: Crawler, settings: BaseSettings, error: BloomDupeError) -> None:
-    """Prevent the start of a crawl, and let the process end with status 1.
-
-    Under a command of Scrapy, which would show a traceback, the log gives the reason in
-    a line. Otherwise the error is raised to the caller that runs the crawl.
-    """
-    if running_command() is None or not hasattr(crawler, "_create_engine"):
-        # Without this, a crawler that has its spider counts as one that started,
-        # before Scrapy 2.19.
-        crawler.spider = None
-        raise error
-    with suppress(TypeError):  # they are final
-        settings.set("JOBDIR", None, "cmdline")
-        settings.set("FEEDS", {}, "cmdline")
-    watch_opening(crawler, _say_or_raise, error)
-
-
-def _say_or_raise(error: BloomDupeError) -> None:
-    """Say so, and let a script have the error, which it may not look at."""
+def _refuse(error: BloomDupeError) -> None:
+    """Give the reason in a line; a script has the error, too, if it looks at it."""
     logger.critical("The crawl does not begin: %(error)s", {"error": error})
     if running_command() is None:
         raise error

@@ -49,31 +49,32 @@ def watch_opening(
 ) -> None:
     """Call ``refuse`` if the crawl cannot be opened, and let it end with status 1.
 
-    A known ``error`` prevents that; else it is tried. Scrapy closes nothing then,
-    because nothing was open: see :func:`~bloomdupe.inside_scrapy.engine.opening`.
-    ``refuse`` may raise the error.
+    With an ``error`` it is refused before its engine is made. A command of Scrapy would
+    show any exception with a traceback. Scrapy closes nothing then, because nothing was
+    open: see :func:`~bloomdupe.inside_scrapy.engine.opening`. ``refuse`` may raise the
+    error.
     """
     create: Any = crawler._create_engine
 
-    async def nothing() -> None:
-        """Do not start."""
+    def no_engine(error: BloomDupeError) -> _NoEngine:
+        # For a command, a crawler without a spider is a crawler that did not start.
+        crawler.spider = None
+        refuse(error)
+        return _NoEngine()
 
     def created() -> Any:
+        if error is not None:
+            return no_engine(error)
         engine = create()
         open_spider = engine.open_spider_async
 
         async def opened(**options: Any) -> None:
             try:
-                if error is not None:
-                    raise error
                 await open_spider(**options)
-            except BloomDupeError as reason:
+            except BloomDupeError as error:
                 if engine.spider is not None:  # it is of other code, and Scrapy closes
                     raise
-                # For a command, a crawler without a spider is one that did not start.
-                crawler.spider = None
-                refuse(reason)
-                engine.start_async = nothing
+                engine.start_async = no_engine(error).start_async
 
         engine.open_spider_async = opened
         return engine
@@ -98,3 +99,15 @@ def check_reactor(settings: BaseSettings) -> None:
 def load_addons(crawler: Crawler) -> None:
     """Let the add-ons of a crawler change its settings, without a crawl."""
     crawler.addons.load_settings(crawler.settings)
+
+
+class _NoEngine:
+    """An engine that does nothing, whatever ``Crawler.crawl()`` calls."""
+
+    running = False
+
+    def __getattr__(self, name: str) -> Any:
+        async def nothing(**_: object) -> None:
+            """Do nothing."""
+
+        return nothing
