@@ -57,7 +57,8 @@ class StartItem(InFlightRequest):
     def __init__(self, registry: InFlightRegistry, key: bytes) -> None:
         super().__init__(registry, Entry(NOWHERE, b"", b""))
         registry.start_items.add(self)
-        self.outcome.then.append(partial(registry.engine.mark_acked, [(key, True)]))
+        mark, keys = registry.engine.mark_acked, [(key, True)]
+        self.outcome.then.append(partial(mark, keys, None, of_start=True))
 
     @property
     def is_running(self) -> bool:

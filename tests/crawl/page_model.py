@@ -214,7 +214,7 @@ class Engine(CrawlEngine):
         self.session = session
         self.session.engine = self.registry.engine = self
         self._access, self._stats = session.access, session.stats
-        self._unmarked = {}
+        self._unmarked = set()
         self.commits_soon = False
         soon: Any = SimpleNamespace(commit_soon=self._commit_soon)
         soon.quiet = SimpleNamespace(holds=False)

@@ -29,6 +29,7 @@ from bloomdupe.frontier import partition
 from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.frontier.sent_request import SentRequest
+from bloomdupe.frontier.slot_queue import Entry
 
 PROGRAMS = 1_200 if slow_tests_run() else 60
 PARTS = 10 if slow_tests_run() else 1
@@ -84,9 +85,9 @@ def done_before_its_parts(patch: pytest.MonkeyPatch) -> None:
     expect = InFlightRegistry.expect_part
 
     def expected(
-        self: InFlightRegistry, entry: object, *rest: object, **options: object
+        self: InFlightRegistry, entry: Entry, accepted: Accepted, *, alone: bool
     ) -> None:
-        expect(self, entry, None, *rest[1:], **options)  # type: ignore[arg-type]
+        expect(self, entry, accepted._replace(work=None), alone=alone)
 
     patch.setattr(InFlightRegistry, "expect_part", expected)
 

@@ -78,10 +78,9 @@ class CrawlEngine:
         self._filtered = filtered
         self._access = session.access
         self.durable = settings.durable
-        self._unmarked: dict[bytes, tuple[str, bool]] = {}
+        self._unmarked: set[bytes] = set()
         """Keys of requests in memory only: a request that a crash loses must not have
-        been marked. The home of each, and whether ``start()`` has yielded it.
-        """
+        been marked."""
         self._refused: NotOwnerError | None = None
         self._reading = Timer(self._on_refusal)
         self.rules = self._open_rules()
@@ -301,7 +300,10 @@ class CrawlEngine:
         if not sent.dont_filter:
             self.session.slots.took(sent.slot)
         if is_part:
-            self._expect_part(entry, accepted, checked=checked)
+            self._unmarked.update(key for key, _ in sent.keys)
+            alone = checked and bool(sent.keys)
+            alone = alone and stands_alone(request, self.session.spider)
+            self.session.registry.expect_part(entry, accepted, alone=alone)
         else:
             self._expect_stored(entry, accepted)
         if self.frontier.due:
@@ -316,20 +318,6 @@ class CrawlEngine:
         if work.failed:  # an errback may ask again by itself
             return Visit(failure=self.failures.repeated_by(request, work))
         return Visit()
-
-    def _expect_part(self, entry: Entry, accepted: Accepted, *, checked: bool) -> None:
-        """Note a request that lives in memory only."""
-        keys, where = accepted.sent.keys, (accepted.sent.home, accepted.of_start)
-        self._unmarked |= {key: where for key, _ in keys}
-        self.session.registry.expect_part(
-            entry,
-            accepted.work,
-            keys,
-            alone=checked
-            and bool(keys)
-            and stands_alone(accepted.request, self.session.spider),
-            of_start=accepted.of_start,
-        )
 
     def _expect_stored(self, entry: Entry, accepted: Accepted) -> None:
         """Mark a request as seen, and note it if it is not durable by itself.
@@ -361,10 +349,12 @@ class CrawlEngine:
         """Mark a key as seen, of a request with this home, or one without any."""
         self.frontier.seen.add(key, exact=exact)
 
-    def mark_acked(self, keys: Sequence[Key]) -> None:
+    def mark_acked(
+        self, keys: Sequence[Key], home: str | None, *, of_start: bool
+    ) -> None:
         """Mark requests that lived in memory, and are acknowledged now, as seen."""
         for key, exact in keys:
-            home, of_start = self._unmarked.pop(key, (None, True))
+            self._unmarked.discard(key)
             self._mark(key, exact, home, of_start=of_start)
 
     def schedule_visit(self, visit: SentRequest) -> None:

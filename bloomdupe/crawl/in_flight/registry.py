@@ -27,13 +27,13 @@ from bloomdupe.printable import logger_of
 from bloomdupe.requests.callbacks import is_constant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
     from types import CodeType
 
     from scrapy import Request, Spider
 
     from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
-    from bloomdupe.crawl.in_flight.outcomes import Key
+    from bloomdupe.crawl.in_flight.request import Accepted
     from bloomdupe.frontier.slot_queue import Entry
 
 
@@ -113,25 +113,17 @@ class InFlightRegistry:
         # The same object may have been scheduled several times.
         return kept.copy() if self.of(kept) else kept  # type: ignore[no-any-return]
 
-    def expect_part(
-        self,
-        entry: Entry,
-        work: InFlightRequest | None,
-        keys: Sequence[Key],
-        *,
-        alone: bool,
-        of_start: bool,
-    ) -> None:
+    def expect_part(self, entry: Entry, accepted: Accepted, *, alone: bool) -> None:
         """Note a pending request that cannot be stored, as a part of a page.
 
-        It is the page of the ``work`` that has led to it. The ``keys`` are marked when
-        it counts: with its page, or ``alone``. One of no page is its own root: only
+        It is the page of the work that has led to it. Its keys are marked when it
+        counts: with its page, or ``alone``. One of no page is its own root: only
         ``start()`` yields it again.
         """
+        work, sent, of_start = accepted.work, accepted.sent, accepted.of_start
         root = None if work is None else work.root
         in_flight = InFlightRequest(self, entry, None if alone else root)
-        request: Any = entry.attachment
-        in_flight.request, entry.attachment = request, in_flight
+        in_flight.request, entry.attachment = accepted.request, in_flight
         if root is not None:
             root.parts += 1
             self.with_parts.add(root)
@@ -139,7 +131,8 @@ class InFlightRegistry:
                 in_flight.page = root
         elif not of_start:
             self.with_parts.add(in_flight)
-        in_flight.outcome.then.append(partial(self.engine.mark_acked, keys))
+        mark = partial(self.engine.mark_acked, sent.keys, sent.home, of_start=of_start)
+        in_flight.outcome.then.append(mark)
 
     def expect_volatile(self, entry: Entry, work: InFlightRequest) -> InFlightRequest:
         """Note a pending request that is volatile."""
