@@ -17,7 +17,7 @@ from bloomdupe.crawl.retries import (
     tries_of,
     without_time,
 )
-from bloomdupe.crawl.starting import SAFE, StartItem
+from bloomdupe.crawl.starting import SAFE
 from bloomdupe.crawl.state.cookies import without_cookie_header
 from bloomdupe.errors import UnserializableError
 from bloomdupe.frontier.sent_request import SentRequest
@@ -89,12 +89,11 @@ class Acceptance:
         work = session.parent()
         if engine.durable and work is not None and work.is_dropped:
             return False  # its page yields it again
-        parent = None if type(work) is StartItem else work
         answers = session.processing.answering is not None
-        form = has_posted(parent)
+        form = has_posted(work)
         start = engine.starting.takes(request)
         key = self._key_of(request)
-        forced = request.dont_filter or (answers and was_visited(parent))
+        forced = request.dont_filter or (answers and was_visited(work))
         # Scrapy's filter does not see a request with dont_filter, so a link to its page
         # is new; and a foreign filter does not mark in the store.
         marked = ours is not None and (start or not request.dont_filter)
@@ -115,12 +114,12 @@ class Acceptance:
         if not (forced or self._passes(request, keys, has_room=has_room, form=form)):
             return False
         request, not_before, repeats = self._delayed(
-            request, parent, not_before, answers=answers
+            request, work, not_before, answers=answers
         )
         if keys and ours is not None and engine.starting.has_rounds(request.method):
             keys.append(ours.key_of(request))  # by which a verb finds it
         slot = engine.slot_of(request)  # it may change the request
-        payload = self._payload(request, parent if repeats else None)
+        payload = self._payload(request, work if repeats else None)
         if start and forced and not request.dont_filter:
             # So that its redirect is followed, although that was seen, too.
             if payload:
@@ -267,6 +266,4 @@ def was_visited(in_flight: InFlightRequest | None) -> bool:
 
 def has_posted(work: InFlightRequest | None) -> bool:
     """Whether a form was posted with a request, such as a login."""
-    if work is None or work.is_start_item:
-        return False
-    return work.request.method not in SAFE
+    return work is not None and work.request.method not in SAFE

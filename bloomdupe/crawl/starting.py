@@ -10,10 +10,8 @@ from mmh3 import mmh3_x64_128_digest
 from scrapy import Request, Spider
 from scrapy.utils.python import global_object_name
 
-from bloomdupe.crawl.in_flight.request import InFlightRequest
 from bloomdupe.crawl.retries import without_time
 from bloomdupe.errors import UnserializableError
-from bloomdupe.frontier.slot_queue import NOWHERE, Entry
 from bloomdupe.inside_scrapy.processing import CURRENT, PAUSE
 from bloomdupe.requests.callbacks import name_of_method
 from bloomdupe.requests.values import pack
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.in_flight.outcomes import Key
-    from bloomdupe.crawl.in_flight.registry import InFlightRegistry
     from bloomdupe.crawl.progress.rounds import Run
 
 SAFE = frozenset({"GET", "HEAD"})
@@ -42,28 +39,6 @@ class StartVerdict(NamedTuple):
     """It is scheduled even if it was seen."""
     keys: Sequence[Key] = ()
     """Further keys: that it was scheduled in this round."""
-
-
-class StartItem(InFlightRequest):
-    """An item of ``Spider.start()``: the page of the requests of its pipelines.
-
-    No callback and no download belong to it. Its pipelines decide when it is done, and
-    its ``key`` is marked as seen then.
-    """
-
-    is_start_item = True
-    shown = "start()"
-
-    def __init__(self, registry: InFlightRegistry, key: bytes) -> None:
-        super().__init__(registry, Entry(NOWHERE, b"", b""))
-        registry.start_items.add(self)
-        mark, keys = registry.engine.mark_acked, [(key, True)]
-        self.outcome.then.append(partial(mark, keys, None, of_start=True))
-
-    @property
-    def is_running(self) -> bool:
-        """Whether its pipelines have not ended."""
-        return self in self.registry.start_items
 
 
 class Starting:
@@ -134,7 +109,7 @@ class Starting:
         if self._session.closed or self._is_done(key):
             return False
         # The engine hands it on in this very task.
-        CURRENT.set(StartItem(self._registry, key))
+        CURRENT.set(self._registry.add_start_item(key))
         return True
 
     def drop(self) -> None:

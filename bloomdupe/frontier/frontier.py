@@ -230,6 +230,16 @@ class Frontier:
             return entry
         return None
 
+    def hold(self) -> Entry:
+        """Return what counts as a request in flight: it is in memory only."""
+        memory = self.memory
+        queue = memory.slots.make("")
+        rank = self._order.rank(0, memory.sequence, start=False)
+        memory.sequence += 1
+        memory.unacked += 1
+        queue.out.add(rank)
+        return Entry(queue, rank, None)
+
     def _is_loaded(self, queue: SlotQueue) -> bool:
         """Whether a slot that has its turn can hand out a request, maybe after reading.
 

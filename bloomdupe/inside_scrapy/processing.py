@@ -275,9 +275,12 @@ class Processing:
     ) -> None:
         """Replacement of ``Scraper.start_itemproc_async()``."""
         task: Any = None
+        work = CURRENT.get() if response is None else None
         try:
             task = self._begin_task()
             await self._start_itemproc(item, response=response)
+            if work is not None and work.is_start_item:
+                work.ended()
         finally:
             self._tasks.discard(task)
             if response is None or self._is_cut_off:
@@ -324,6 +327,10 @@ class Work(Protocol):
     @property
     def is_part(self) -> bool:
         """Whether another request is not done before it."""
+
+    @property
+    def is_start_item(self) -> bool:
+        """Whether it is an item of ``start()``, of which only the pipelines work."""
 
     def answered(self, result: object) -> None:
         """Handle the downloader's answer: a response, request or failure."""

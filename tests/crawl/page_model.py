@@ -493,8 +493,6 @@ class Crawl:
     def _end(self, callback: Callback, fault: str = "") -> None:
         in_flight = callback.in_flight
         self.running.remove(callback)
-        if in_flight.is_start_item:
-            return
         self.pending.discard(in_flight.request.meta.get("number"))
         if fault.startswith("close"):
             in_flight.closed_spider(ValueError("banned"), None)

@@ -70,9 +70,7 @@ class Committing:
     def _is_at_work(self) -> bool:
         """Whether a page has begun that is not done."""
         session = self._engine.session
-        registry = session.registry
-        waiting = registry.with_parts or registry.start_items
-        return session.processing.busy or bool(waiting)
+        return session.processing.busy or bool(session.registry.with_parts)
 
     def is_last_better(self, reason: str) -> bool:
         """Whether the last checkpoint is better than one at the end of the run.

@@ -27,7 +27,7 @@ from bloomdupe.crawl.in_flight.registry import stands_alone
 from bloomdupe.crawl.progress.rounds import FINISHED, Run
 from bloomdupe.crawl.progress.watch import Watch
 from bloomdupe.crawl.retries import Revisits
-from bloomdupe.crawl.starting import Starting, StartItem
+from bloomdupe.crawl.starting import Starting
 from bloomdupe.crawl.state.cookies import Cookies
 from bloomdupe.crawl.state.failures import Failures
 from bloomdupe.crawl.state.memory import SpiderMemory, blobs_of
@@ -411,8 +411,7 @@ class CrawlEngine:
 
     def ack(self, root: InFlightRequest) -> None:
         """End a request that is done, with all its parts."""
-        if type(root) is not StartItem:
-            self.frontier.ack(root.entry)
+        self.frontier.ack(root.entry)
         outcome = root.outcome
         try:
             for call in outcome.then:
@@ -438,8 +437,7 @@ class CrawlEngine:
         self.outcomes.forget(root.outcome)
         page = root.page
         if page is None:
-            if not root.is_start_item:
-                self.frontier.leave(root.entry)
+            self.frontier.leave(root.entry)
         elif page.is_left or not root.is_volatile:
             self.frontier.ack(root.entry)  # the page yields it again
 

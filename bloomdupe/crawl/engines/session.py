@@ -16,7 +16,6 @@ from bloomdupe.crawl.in_flight.request import InFlightRequest
 from bloomdupe.crawl.progress.pace import plural, when
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.crawl.retries import GrowingWait
-from bloomdupe.crawl.starting import StartItem
 from bloomdupe.crawl.state.slot_rules import SlotRules
 from bloomdupe.errors import FeedError
 from bloomdupe.inside_scrapy.engine import EngineAccess
@@ -104,7 +103,6 @@ class Session:
             connect(self._scraped, signals.item_scraped)
         else:  # later receivers may change the item
             self.engine.feeds.scraped = self._scraped
-        connect(self._dropped, signals.item_dropped)
         connect(self._item_failed, signals.item_error)
         connect(self.ending.idle, signals.spider_idle)
         logging.getLogger().addHandler(self._memory_watch)
@@ -171,8 +169,6 @@ class Session:
         if parent is None:
             outcome.of_no_page = True
             outcomes.ack(outcome)
-        elif type(parent) is StartItem:
-            self.registry.end_item(parent)
 
     def _scraped(self, item: object, response: Any) -> None:
         lines: list[Line] = []
@@ -183,16 +179,10 @@ class Session:
         if errors:
             raise errors[-1]
 
-    def _dropped(self) -> None:
-        work = CURRENT.get()
-        if type(work) is StartItem and not self.closed:
-            self.registry.end_item(work)
-
     def _item_failed(self, failure: Failure, response: object) -> None:
         in_flight = self.parent()
         if in_flight is not None and failure.value is not None:
             in_flight.item_failed(failure.value, response)
-        self._dropped()
 
     # Signals
 

@@ -129,7 +129,7 @@ class WorkerEngine(CrawlEngine):
     def slot_of(self, request: Request) -> str:
         """Return the slot of a request; it decides which partition knows it."""
         parent = self.session.parent()
-        if parent is not None and not parent.is_start_item:
+        if parent is not None:
             _forget_inherited_slot(request, parent.request)
         return self._access.slot_of(request)
 
@@ -256,8 +256,8 @@ class WorkerEngine(CrawlEngine):
         That is ``start()``, its items in pipelines, and requests in memory: a request
         of ``start()`` belongs to no page in flight.
         """
-        memory, items = self.frontier.memory, len(self.session.registry.start_items)
-        return int(not self.starting.over) + items + memory.pending + memory.in_flight
+        memory = self.frontier.memory
+        return int(not self.starting.over) + memory.pending + memory.in_flight
 
     def steps(self, *, first: bool = False) -> Steps:
         """Write a checkpoint, or only show that this worker is alive; then sample."""

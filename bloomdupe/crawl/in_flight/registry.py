@@ -22,6 +22,8 @@ from time import monotonic
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
+from scrapy import Request
+
 from bloomdupe.crawl.in_flight.request import InFlightRequest
 from bloomdupe.printable import logger_of
 from bloomdupe.requests.callbacks import is_constant
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import CodeType
 
-    from scrapy import Request, Spider
+    from scrapy import Spider
 
     from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
     from bloomdupe.crawl.in_flight.request import Accepted
@@ -76,10 +78,8 @@ class InFlightRegistry:
         self.volatile = 0
         """Number of volatile requests."""
         self.with_parts: set[InFlightRequest] = set()
-        """Roots that wait for their parts, and parts that nothing yields again: they
-        belong to no page, and not to ``start()``."""
-        self.start_items: set[InFlightRequest] = set()
-        """Items of ``start()`` that are in their pipelines."""
+        """Roots that wait for their parts, items of ``start()``, and parts that nothing
+        yields again: they belong to no page, and not to ``start()``."""
         self._in_flight: dict[int, InFlightRequest] = {}
         self._since: dict[InFlightRequest, float] = {}
         """Roots with volatile requests, and the time when they had the first."""
@@ -102,6 +102,18 @@ class InFlightRegistry:
         self._in_flight[id(request)] = in_flight
         self.engine.session.slots.handed_out(in_flight)
         return in_flight
+
+    def add_start_item(self, key: bytes) -> InFlightRequest:
+        """Note an item of ``start()``; its ``key`` is marked as seen when it is done.
+
+        That is when its pipelines and exports are through.
+        """
+        item = self.add(Request("data:,start()"), self.engine.frontier.hold())
+        item.is_start_item = True
+        self.with_parts.add(item)
+        mark = partial(self.engine.mark_acked, [(key, True)], None, of_start=True)
+        item.outcome.then.append(mark)
+        return item
 
     # Requests that are not durable at once: each is the attachment of its entry
 
@@ -147,6 +159,10 @@ class InFlightRegistry:
             self._save_early(next(iter(self._since)))
         return in_flight
 
+    def expect_loose(self, entry: Entry) -> None:
+        """Note a pending request that nothing yields again."""
+        entry.attachment = InFlightRequest(self, entry, loose=True)
+
     def any_volatile(self, accepts: Callable[[Entry], bool]) -> bool:
         """Whether there is a volatile request that ``accepts`` accepts."""
         return any(
@@ -164,6 +180,8 @@ class InFlightRegistry:
         known = self._in_flight.pop(id(in_flight.request), None)
         if known is None or in_flight.is_dropped:
             return
+        if in_flight.is_start_item and self.engine.session.closed:
+            return  # the next run yields it again
         self.engine.session.slots.ended(in_flight)
         self.engine.ended(in_flight)
         self.end_part(in_flight.root)
@@ -185,12 +203,6 @@ class InFlightRegistry:
                 return
             page.broken = page.broken or root.broken
             root = page  # which was not done before it
-
-    def end_item(self, item: InFlightRequest) -> None:
-        """End an item of ``start()``: its pipelines and exports are through."""
-        if item in self.start_items:
-            self.start_items.remove(item)
-            self.end_part(item)
 
     def _ack(self, root: InFlightRequest) -> None:
         """Ack a request that is done, and volatile requests that wait for it."""
@@ -235,7 +247,7 @@ class InFlightRegistry:
         are left, and so do all roots that have to do with them.
         """
         handed_out = [*self._in_flight.values()]
-        left = dict.fromkeys([*handed_out, *self._since, *self.start_items])
+        left = dict.fromkeys([*handed_out, *self._since])
         new = [*left]
         for in_flight in new:
             for one in (in_flight.root, in_flight.page, *in_flight.children):
@@ -246,7 +258,6 @@ class InFlightRegistry:
             in_flight.children, in_flight.page = [], None
             in_flight.broken, in_flight.parts = True, 0
             in_flight.entry.active = False
-        self.start_items.clear()
         self.with_parts.clear()
         self._since.clear()
         self.volatile = 0

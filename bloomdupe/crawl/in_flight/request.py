@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass, field
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy import Request, exceptions
 from scrapy.exceptions import IgnoreRequest, StopDownload
@@ -66,9 +66,6 @@ class InFlightRequest:
     :mod:`bloomdupe.crawl.in_flight.registry`.
     """
 
-    is_start_item: ClassVar[bool] = False
-    """Whether it is an item of ``start()``."""
-
     registry: InFlightRegistry
     entry: Entry
     of: InitVar[InFlightRequest | None] = None
@@ -99,6 +96,9 @@ class InFlightRequest:
     """Whether the answer was a retry of the same request, or its errback asks again."""
     try_counts: bool = True
     """Whether a retry of it counts as one of its tries."""
+    is_start_item: bool = False
+    """Whether it is an item of ``start()``, and the page of what its pipelines ask
+    for: no callback and no download belong to it, and its request is none."""
 
     def __post_init__(self, of: InFlightRequest | None) -> None:
         self.root = self if of is None else of
@@ -143,7 +143,7 @@ class InFlightRequest:
     @property
     def shown(self) -> object:
         """Its name in the log."""
-        return self.request
+        return "start()" if self.is_start_item else self.request
 
     @property
     def is_revisited(self) -> bool:
@@ -197,7 +197,7 @@ class InFlightRequest:
 
     def item_failed(self, error: BaseException, response: object) -> None:
         """Remember an exception of a pipeline."""
-        if self.failed is None:
+        if self.failed is None and not self.is_start_item:
             self.failed = FailureReason.of_code("pipeline", error, response)
 
     def aborted(self, error: BaseException) -> None:

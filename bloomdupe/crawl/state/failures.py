@@ -207,7 +207,7 @@ class Failures(Participant):
 
         Returns the key of the failure, or None if the request is for another page.
         """
-        if not self._limit or work.is_start_item or not work.first:
+        if not self._limit or not work.first:
             return None
         if self._fingerprint(request) != self._fingerprint(work.request):
             return None
