@@ -66,7 +66,6 @@ class BloomDupeFilter(BaseDupeFilter):
         self._failed = False
         self._skip_starts = False
         self._logged = False
-        crawler.signals.connect(self.mark_scheduled, signals.request_scheduled)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -90,6 +89,7 @@ class BloomDupeFilter(BaseDupeFilter):
                 )
             undo.pop_all()
         self._filter = filter_
+        self._crawler.signals.connect(self.mark_scheduled, signals.request_scheduled)
         self._due = monotonic() + self._interval
         self._log_opened(filter_)
         if type(self) is BloomDupeFilter:
@@ -98,7 +98,6 @@ class BloomDupeFilter(BaseDupeFilter):
     def share(self, filter_: BloomFilter) -> None:
         """Use the filter of a scheduler that makes the checkpoints, and closes it."""
         self._shared = True
-        self._crawler.signals.disconnect(self.mark_scheduled, signals.request_scheduled)
         self._filter = filter_
         self._log_opened(filter_)
 

@@ -191,11 +191,11 @@ class BareSession(Session):
             inc_value=_nothing, took=_nothing, wake=_nothing, wake_start=_nothing,
             read_again=_nothing, handed_out=_nothing, answered=_nothing, ended=_nothing,
             limited=False, start_requests="resume", max_failures=0,
-            answering=None, slot_of=slot_of, go_through=_nothing,
+            answering=None, slot_of=slot_of, go_through=_nothing, log_sleep=_nothing,
         )  # fmt: skip
         self.spider = SPIDER
         self.settings = self.stats = self.slots = nothing
-        self.processing = self.access = nothing
+        self.processing = self.access = self.ending = nothing
         self.registry = InFlightRegistry()
         self.serializer = Serializer(SPIDER)
         self.fingerprint = lambda request: request.url.encode()
@@ -251,10 +251,6 @@ class Engine(CrawlEngine):
         Frontier.__init__(frontier, seen, clock=clock, wall=clock)
         frontier.load = load
         super().read_again()
-
-    def next(self) -> Any:
-        """Hand out a request."""
-        return self._pop()
 
 
 @cache

@@ -191,6 +191,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 def begun(engine: Engine) -> InFlightRequest:
     """Hand out the next request."""
     entry = engine.next()
+    assert entry is not None
     return engine.registry.add(Request("data:,"), entry)
 
 

@@ -371,18 +371,18 @@ class CrawlEngine:
     # Handing out
 
     def next(self) -> Entry | None:
-        """Hand out a request of a slot that is free, if there is any."""
-        entry = self._pop() if self._refused is None else None
-        if entry is None and not (self.frontier.pending or self.session.registry):
-            self.session.ending.log_sleep()
-        return entry
+        """Hand out a request of a slot that is free, if there is any.
 
-    def _pop(self) -> Entry | None:
-        """Hand out a request, unless its page was left."""
-        entry, drops = self.frontier.pop(), self.session.registry.drops
-        while entry is not None and entry.volatile and drops(entry):
+        One whose page was left is dropped.
+        """
+        if self._refused is not None:
+            return None
+        entry, registry = self.frontier.pop(), self.session.registry
+        while entry is not None and entry.volatile and registry.drops(entry):
             self.frontier.ack(entry)
             entry = self.frontier.pop()
+        if entry is None and not (self.frontier.pending or registry):
+            self.session.ending.log_sleep()
         return entry
 
     def keeps_out(self, entry: Entry, request: Request) -> bool:
