@@ -293,3 +293,16 @@ def test_a_page_that_closes_the_crawl_after_an_item_has_failed(engine: Engine) -
     page.closed_spider(ValueError("enough"), None)
     assert page.failed is not None
     assert page.failed.reason == "callback"
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_run_that_leaves_an_item_of_start_is_incomplete(
+    engine: Engine, broken: bool
+) -> None:
+    """Its pipeline may have asked for a request that was refused."""
+    item = engine.registry.add_start_item(b"key")
+    assert engine.status.left == 1
+    item.broken = broken
+    item.ended()
+    assert engine.status.left == broken
+    assert engine.knows(b"key", exact=True) != broken
