@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.dupefilters import BaseDupeFilter
 
-    from bloomdupe.crawl.dupefilter import BloomDupeFilter
     from bloomdupe.crawl.engines.session import Session
     from bloomdupe.crawl.in_flight.outcomes import Key
     from bloomdupe.crawl.in_flight.request import InFlightRequest
@@ -59,23 +58,19 @@ UNSERIALIZABLE = (
 class Acceptance:
     """Decides on requests for an open crawl, and hands accepted requests to its engine.
 
-    ``ours`` is the filter that the engine marks them in; without it, ``dupefilter`` is
-    a foreign filter.
+    With ``marks`` the engine knows and marks them, else ``dupefilter``, which is
+    foreign.
     """
 
     def __init__(
-        self,
-        session: Session,
-        dupefilter: BaseDupeFilter,
-        ours: BloomDupeFilter | None,
+        self, session: Session, dupefilter: BaseDupeFilter, *, marks: bool
     ) -> None:
         self._spider = session.spider
         self._stats = session.stats
         self._session = session
         self._engine = session.engine
         self._dupefilter = dupefilter
-        self._ours = ours
-        self._fingerprint = session.fingerprint
+        self._marks = marks
         self._warned: set[CodeType | str | None] = set()
         """What the warnings so far were about: callbacks, polling."""
 
@@ -85,7 +80,7 @@ class Acceptance:
         Raises the errors of :func:`check_asked`, before the request is marked.
         """
         not_before = check_asked(request)
-        session, engine, ours = self._session, self._engine, self._ours
+        session, engine = self._session, self._engine
         work = session.parent()
         if engine.durable and work is not None and work.is_dropped:
             return False  # its page yields it again
@@ -96,11 +91,11 @@ class Acceptance:
         forced = request.dont_filter or (answers and was_visited(work))
         # Scrapy's filter does not see a request with dont_filter, so a link to its page
         # is new; and a foreign filter does not mark in the store.
-        marked = ours is not None and (start or not request.dont_filter)
+        marked = self._marks and (start or not request.dont_filter)
         keys = [key] if marked else []
         if start:
             skip, forced, further = engine.starting.judge(
-                request, key, forced=forced, marked=ours is not None
+                request, key, forced=forced, marked=self._marks
             )
             if skip:
                 self._stats.inc_value("bloomdupe/start_requests_skipped")
@@ -116,8 +111,8 @@ class Acceptance:
         request, not_before, repeats = self._delayed(
             request, work, not_before, answers=answers
         )
-        if keys and ours is not None and engine.starting.has_rounds(request.method):
-            keys.append(ours.key_of(request))  # by which a verb finds it
+        if keys and engine.starting.has_rounds(request.method):
+            keys.append(session.key_of(request))  # by which a verb finds it
         slot = engine.slot_of(request)  # it may change the request
         payload = self._payload(request, work if repeats else None)
         if start and forced and not request.dont_filter:
@@ -136,9 +131,7 @@ class Acceptance:
         return True
 
     def _key_of(self, request: Request) -> Key:
-        if self._ours is None:
-            return self._fingerprint(request), False
-        fingerprint, exact = self._ours.key_of(request)
+        fingerprint, exact = self._session.key_of(request)
         return self._engine.starting.of_round(fingerprint, request.method), exact
 
     def _passes(
@@ -151,23 +144,23 @@ class Acceptance:
     ) -> bool:
         """Whether a request is no duplicate, and its slot has room for it.
 
-        Some ``has_room`` always: a retry, a redirect, a request of ``start()``. If our
-        filter is used, the first of the ``keys`` is the request's own, and a second key
-        may be added.
+        Some ``has_room`` always: a retry, a redirect, a request of ``start()``. Unless
+        the filter is foreign, the first of the ``keys`` is the request's own, and a
+        second key may be added.
         """
-        engine, ours = self._engine, self._ours
-        if ours is None:  # a foreign filter marks what it lets pass
+        engine, filter_ = self._engine, self._dupefilter
+        if not self._marks:  # a foreign filter marks what it lets pass
             if not (has_room or engine.has_room(request)):
                 return False
-            if not self._dupefilter.request_seen(request):
+            if not filter_.request_seen(request):
                 return True
-            self._dupefilter.log(request, self._spider)
+            filter_.log(request, self._spider)
             return False
         key, exact = keys[0]
         if engine.knows(key, exact=exact, of=request):
             second = engine.starting.second_use(request, keys[0], form=form)
             if second is None:
-                ours.log(request, self._spider)
+                filter_.log(request, self._spider)
                 return False
             keys.append(second)
         return has_room or engine.has_room(request)

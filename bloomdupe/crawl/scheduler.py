@@ -67,7 +67,6 @@ class FrontierScheduler(BaseScheduler):
         self._job = job
         self.df = dupefilter
         self._session: Session | None = None
-        self._ours: BloomDupeFilter | None = None
         self._alarm = Timer(self._on_alarm)
 
     @classmethod
@@ -100,9 +99,7 @@ class FrontierScheduler(BaseScheduler):
             leave_scrapys_file(self._crawler, session.stopping)
             if self._job.settings.is_shared:
                 return deferred_from_coro(self._open_as_worker(session))
-            theirs = self._open_here(session)
-            self._begin(session)
-            return theirs
+            return self._open_here(session)
 
     async def _open_as_worker(self, session: Session) -> None:
         assert isinstance(self.df, BloomDupeFilter)  # noqa: S101 - it was checked
@@ -113,15 +110,14 @@ class FrontierScheduler(BaseScheduler):
 
             held = await join(session, self._job)
             undo.callback(held.close, failed=True)
-            self._ours = self.df
             self.df.share(held.seen)
             session.open(WorkerEngine(session, held))
             undo.pop_all()
-        self._begin(session)
+        self._begin(session, marks=True)
 
-    def _begin(self, session: Session) -> None:
+    def _begin(self, session: Session, *, marks: bool) -> None:
         session.stats.set_value("bloomdupe/unrestorable", 0)
-        self._acceptance = Acceptance(session, self.df, self._ours)
+        self._acceptance = Acceptance(session, self.df, marks=marks)
         self._session = session
         if type(self.df) is BloomDupeFilter:
             session.link_filter = attach_link_filter(
@@ -130,18 +126,17 @@ class FrontierScheduler(BaseScheduler):
 
     def _open_here(self, session: Session) -> Deferred[None] | None:
         """Open a crawl of one process; another filter may take its time to open."""
-        opening = None
+        opening, marks = None, False
         self._job.check_new(self._crawler)
         seen = self._job.open_filter()
         with ExitStack() as undo:
             undo.callback(seen.close)
             if isinstance(self.df, BloomDupeFilter):
                 self.df.share(seen)
-                if type(self.df).request_seen is BloomDupeFilter.request_seen:
-                    self._ours = self.df
+                marks = type(self.df).request_seen is BloomDupeFilter.request_seen
             else:
                 opening = self.df.open()
-            if self._ours is None and seen.store is not None:
+            if seen.store is not None and not marks:
                 logger.warning(
                     "DUPEFILTER_CLASS is %(filter)s, which keeps its fingerprints apart"
                     " from the pending requests: after a crash, pages found shortly"
@@ -156,6 +151,7 @@ class FrontierScheduler(BaseScheduler):
             frontier = Frontier(seen, **session.frontier_options)
             session.open(CrawlEngine(session, frontier, filtered=filtered))
             undo.pop_all()
+        self._begin(session, marks=marks)
         return opening
 
     def close(self, reason: str) -> Deferred[None] | None:

@@ -199,6 +199,7 @@ class BareSession(Session):
         self.registry = InFlightRegistry()
         self.serializer = Serializer(SPIDER)
         self.fingerprint = lambda request: request.url.encode()
+        self.key_of = lambda request: (request.url.encode(), False)  # type: ignore[method-assign]
         self.growing = None
         self.closed = False
 
@@ -290,11 +291,8 @@ class Crawl:
         self.session = BareSession(lambda _: chance.choice("ab"))
         self.engine = Engine(store, self.session, lambda: self.now)
         self.registry = self.engine.registry
-        fingerprint = self.session.fingerprint
-        ours: Any = SimpleNamespace(
-            key_of=lambda request: (fingerprint(request), False), log=_nothing
-        )
-        self.acceptance = Acceptance(self.session, ours, ours)
+        ours: Any = SimpleNamespace(log=_nothing)
+        self.acceptance = Acceptance(self.session, ours, marks=True)
         self.acceptance._warned.add(_unstorable.__code__)
         self.refused = refuse(self.engine.frontier.store, chance, refusals)
         self.running: list[Callback] = []

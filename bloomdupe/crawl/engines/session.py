@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
     from bloomdupe.crawl.engines.crawl_job import CrawlJob
+    from bloomdupe.crawl.in_flight.outcomes import Key
     from bloomdupe.feeds.exporter import Line
     from bloomdupe.links.link_filter import LinkFilter
 
@@ -134,7 +135,11 @@ class Session:
         logger.info("%(said)s", {"said": said})
         self.stats.set_value("bloomdupe/resumed", len(engine))
 
-    # Work and the requests it belongs to
+    # Requests, and the work they belong to
+
+    def key_of(self, request: Request) -> Key:
+        """Return a request's fingerprint, and whether it is exact."""
+        return self.fingerprint(request), self.settings.exact.match(request.url)
 
     def parent(self) -> InFlightRequest | None:
         """Return the unacknowledged request on which the running code works.
