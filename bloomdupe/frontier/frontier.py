@@ -62,6 +62,10 @@ class Frontier:
     Then its turn comes as if it had been pushed at that moment.
     """
 
+    waited_for_round = False
+    """Whether a round went on when this worker has joined the crawl, or began before it
+    had a partition."""
+
     def __init__(
         self,
         seen: BloomFilter,

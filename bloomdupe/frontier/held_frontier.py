@@ -74,9 +74,6 @@ class HeldFrontier(Frontier):
         """The rules of the crawl when this worker has begun to join it."""
         self.notes_elsewhere: dict[str, Any] = {}
         """The notes of the crawl, as another worker has stored them."""
-        self.waited_for_round = False
-        """Whether a round went on when this worker has joined the crawl, or began
-        before it had a partition."""
 
     @property
     def leads(self) -> bool:

@@ -86,11 +86,6 @@ class Checkpoint:
         dropped: int = self._crawler.stats.get_value("dupefilter/filtered", 0)
         return dropped
 
-    @property
-    def outputs(self) -> list[str]:
-        """URIs of the feeds, without passwords."""
-        return [feed["uri"] for feed in self.record.get("feeds", {}).values()]
-
     def read_again(self) -> None:
         """Go on with the record of the last commit, maybe of another partition.
 

@@ -136,12 +136,13 @@ class CrawlEngine:
         )
 
     def _open_run(self) -> Run:
-        return Run(
-            self.frontier.seen.notes,
-            pending=len(self),
-            again=self.settings.start_requests == "again",
-            stays=self.settings.stay,
-        )
+        frontier, settings = self.frontier, self.settings
+        # One that has waited for a partition all the round long begins no other round.
+        again = settings.start_requests == "again" and not frontier.waited_for_round
+        # Others than the leader have work as long as anybody has.
+        pending = len(self) if frontier.leads else int(not again)
+        notes, stays = frontier.seen.notes, settings.stay
+        return Run(notes, pending=pending, again=again, stays=stays)
 
     @property
     def shown(self) -> str:
@@ -550,7 +551,9 @@ class CrawlEngine:
         if self.session.link_filter is not None:
             self.session.link_filter.forget()
         for accepted in loose:
-            if not self._is_known(accepted):
+            of, keys = accepted.request, accepted.sent.keys[:1]
+            # Another owner may have taken it before.
+            if not any(self.knows(key, exact=exact, of=of) for key, exact in keys):
                 self.take(accepted)
         self._access.wake()
 
@@ -561,12 +564,6 @@ class CrawlEngine:
         self.failures.left = self.checkpoint.record.get("failures_left", 0)
         self.starting.restart()
 
-    def _is_known(self, accepted: Accepted) -> bool:
-        """Whether a request was taken before: another owner may have done so."""
-        at = int(accepted.request.dont_filter)
-        keys = accepted.sent.keys[at : at + 1]
-        return any(self.knows(key, exact=x, of=accepted.request) for key, x in keys)
-
     @property
     def totals(self) -> Totals:
         """The totals of the whole crawl."""
@@ -574,8 +571,9 @@ class CrawlEngine:
 
     @property
     def output(self) -> str:
-        """Where the items are, for a message; "" without feeds."""
-        return ", ".join(self.checkpoint.outputs)
+        """Where the items are, for a message, without passwords; "" without feeds."""
+        feeds = self.checkpoint.record.get("feeds", {})
+        return ", ".join(feed["uri"] for feed in feeds.values())
 
     def close(self, reason: str) -> None:
         """Write the last checkpoint and the reason of the run's end; stop watching."""

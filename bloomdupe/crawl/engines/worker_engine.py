@@ -14,7 +14,7 @@ from bloomdupe.crawl.engines.committing import Background
 from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 from bloomdupe.crawl.engines.handshake import PAUSE, notes_of, say_who
 from bloomdupe.crawl.progress.history import Totals
-from bloomdupe.crawl.progress.rounds import FINISHED, Run
+from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.crawl.starting import name_of
 from bloomdupe.crawl.state.memory import blobs_of
 from bloomdupe.crawl.state.rules import RulesInForce
@@ -92,17 +92,6 @@ class WorkerEngine(CrawlEngine):
             self._access.wake()
 
         self._reads.run(call, arrived)
-
-    def _open_run(self) -> Run:
-        # One that has waited for a partition all the round long begins no other round.
-        again = (
-            self.settings.start_requests == "again"
-            and not self.frontier.waited_for_round
-        )
-        # Others than the leader have work as long as anybody has.
-        pending = len(self) if self.frontier.leads else int(not again)
-        notes, stays = self.frontier.seen.notes, self.settings.stay
-        return Run(notes, pending=pending, again=again, stays=stays)
 
     @property
     def shown(self) -> str:
