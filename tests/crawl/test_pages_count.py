@@ -21,7 +21,7 @@ from bloomdupe.crawl import acceptance
 from bloomdupe.crawl.acceptance import Acceptance
 from bloomdupe.crawl.engines.session import Session
 from bloomdupe.crawl.in_flight import outcomes, registry
-from bloomdupe.crawl.in_flight.outcomes import Outcomes
+from bloomdupe.crawl.in_flight.outcomes import Outcome, Outcomes
 from bloomdupe.crawl.in_flight.registry import InFlightRegistry
 from bloomdupe.crawl.in_flight.request import Accepted, InFlightRequest
 from bloomdupe.crawl.starting import Starting, StartVerdict
@@ -263,6 +263,21 @@ def test_a_request_of_no_page_outlives_a_refused_commit_and_is_there_once(
     in_memory = Accepted(Request("data:,"), SentRequest("a", 0, b""), None)
     engine.take(in_memory._replace(is_part=True))
     assert engine.registry.with_parts, "a checkpoint waits for it"
+
+
+def test_a_request_of_no_page_for_a_start_page_outlives_a_refused_commit(
+    engine: Engine,
+) -> None:
+    """It uses the page, which is known, for another purpose."""
+    engine.frontier.seen.add(b"page")
+    assert written(engine) == 0
+    sent = SentRequest("a", 0, b"payload", [(b"page", False), (b"again", False)])
+    engine.take(Accepted(Request("data:,"), sent, None))
+    engine.read_again()
+    assert written(engine) == 1
+    engine.outcomes.ack(Outcome(Accepted(Request("data:,"), sent, None)))
+    engine.read_again()
+    assert written(engine) == 1, "it was taken"
 
 
 def test_after_a_refused_commit_the_counts_are_those_of_the_record(

@@ -551,9 +551,11 @@ class CrawlEngine:
         if self.session.link_filter is not None:
             self.session.link_filter.forget()
         for accepted in loose:
-            of, keys = accepted.request, accepted.sent.keys[:1]
-            # Another owner may have taken it before.
-            if not any(self.knows(key, exact=exact, of=of) for key, exact in keys):
+            of, keys = accepted.request, accepted.sent.keys
+            # Another owner may have taken it before, and marked all its keys. The first
+            # alone is also that of a start page, which it uses for another purpose.
+            known = [self.knows(key, exact=exact, of=of) for key, exact in keys]
+            if not (known and all(known)):
                 self.take(accepted)
         self._access.wake()
 
