@@ -83,12 +83,14 @@ class Starting:
                 self._is_stale = False
                 self._counts.clear()
                 async for output in outputs:
+                    self._session.engine.start_began()
                     while self._session.engine.holds and not self._is_stale:
                         await asyncio.sleep(PAUSE)
                     if self._is_stale:
                         break
                     if self._watches(output):
                         yield output
+                self._session.engine.start_began()
                 self.ended = not self._is_stale
                 # The engine takes in each request before it asks for the next output.
                 if self.ended and not self._session.closed:

@@ -223,6 +223,11 @@ class CrawlEngine:
         """Wait until ``start()`` may run; False if there is no need."""
         return not self.starting.ended
 
+    def start_began(self) -> None:
+        """Note an output of ``start()``, or its end."""
+        if self.memory is not None and self.memory.start_began():
+            self._access.wake()
+
     def push_failed(self, sent: SentRequest) -> None:
         """Make a failed request pending again."""
         self.has_work()
