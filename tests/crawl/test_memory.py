@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -164,17 +165,33 @@ class Kept:
     """What a spider remembers in one run."""
 
     def __init__(
-        self, spider: Any, stored: dict[str, bytes] | None = None, **options: Any
+        self,
+        spider: Any,
+        stored: dict[str, bytes] | None = None,
+        *,
+        resumed: bool = True,
+        attributes: bool = True,
+        places: Collection[str] = (),
     ) -> None:
         self.spider = spider
         self.stored = stored or {}
         crawler = idle_crawler()
-        crawler.spider = spider
-        self.memory = memory = SpiderMemory(
-            crawler, self.stored, **{"resumed": True, **options}
+        snapshot = SimpleNamespace(records=lambda _: self.records())
+        self.frontier = SimpleNamespace(leads=True, store=SimpleNamespace(now=snapshot))
+        engine: Any = SimpleNamespace(
+            session=SimpleNamespace(
+                crawler=crawler, spider=spider, stats=crawler.stats
+            ),
+            frontier=self.frontier,
+            run=SimpleNamespace(resumed=resumed),
+            settings=SimpleNamespace(spider_attributes=attributes),
         )
+        self.memory = memory = SpiderMemory(engine, places)
         self.prepare = memory.prepare
         self.spider_opened = memory.spider_opened
+
+    def records(self) -> list[tuple[bytes, bytes]]:
+        return [(name.encode(), one) for name, one in self.stored.items()]
 
     def open(self) -> Kept:
         self.spider_opened()
@@ -307,32 +324,34 @@ def test_attributes_that_are_too_large_are_named_once(
 def test_after_a_refused_commit_the_spider_remembers_what_it_did_before() -> None:
     spider: Any = Plain(known={"a"})
     kept = Kept(spider)
-    kept.memory.read_again({})  # before the spider is open
+    kept.memory.read_again()  # before the spider is open
     kept.open()
     spider.known.add("b")
-    stored = kept.checkpoint()
+    kept.checkpoint()
     spider.known.add("c")
     spider.further = 1
-    kept.memory.read_again(stored)
+    kept.memory.read_again()
     assert spider.known == {"a", "b"}
     assert not hasattr(spider, "further")
-    kept.memory.read_again({})
+    kept.stored = {}
+    kept.memory.read_again()
     assert spider.known == {"a"}
 
 
 def test_a_worker_that_does_not_lead_remembers_by_itself() -> None:
     spider: Any = Plain(state={"n": 1})
-    leads = False
-    kept = Kept(spider, leads=lambda: leads).open()
+    kept = Kept(spider).open()
+    kept.frontier.leads = False
     spider.pages.append(1)
     part = kept.prepare()
     assert not changes_of(part)
     part.done()
     spider.pages.append(2)
     spider.state["n"] = 2
-    kept.memory.read_again({STATE: b"of the leader"})
+    kept.stored = {STATE: b"of the leader"}
+    kept.memory.read_again()
     assert (spider.pages, spider.state) == ([1], {"n": 1})
-    leads = True
+    kept.frontier.leads = True
     assert all(changes_of(kept.prepare()).values())
     assert changes_of(kept.prepare()).keys() == {STATE, ATTRIBUTES}
 
@@ -344,9 +363,10 @@ def test_the_next_leader_remembers_what_it_has_not_changed_itself() -> None:
     spider.ticket = "t"
     stored = kept.checkpoint()
     spider = Plain(state={})
-    kept = Kept(spider, leads=lambda: True).open()
+    kept = Kept(spider).open()
     spider.pages.append(2)
-    kept.memory.take_over(stored)
+    kept.stored = stored
+    kept.memory.take_over()
     assert (spider.state, spider.ticket, spider.pages) == ({"n": 1}, "t", [2])
     assert changes_of(kept.prepare()).keys() == {ATTRIBUTES}
 

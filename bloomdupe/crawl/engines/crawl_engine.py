@@ -30,7 +30,7 @@ from bloomdupe.crawl.retries import Revisits
 from bloomdupe.crawl.starting import Starting
 from bloomdupe.crawl.state.cookies import Cookies
 from bloomdupe.crawl.state.failures import Failures
-from bloomdupe.crawl.state.memory import SpiderMemory, blobs_of
+from bloomdupe.crawl.state.memory import SpiderMemory
 from bloomdupe.crawl.state.rules import RulesInForce, text_of_rules
 from bloomdupe.errors import NotOwnerError
 from bloomdupe.feeds.exporter import FeedExporter
@@ -158,14 +158,7 @@ class CrawlEngine:
         self.feeds = self.checkpoint.feeds = self._open_feeds(record)
         self.memory = None
         if self.feeds is not None:
-            self.memory = SpiderMemory(
-                self._crawler,
-                blobs_of(frontier),
-                resumed=run.resumed,
-                attributes=self.settings.spider_attributes,
-                places=self.feeds.parameters,
-                leads=lambda: self.frontier.leads,
-            )
+            self.memory = SpiderMemory(self, self.feeds.parameters)
         self.revisits = Revisits(self)
         # What other workers, or an earlier run, have learned of servers.
         known = run.resumed or self.settings.is_shared
@@ -551,7 +544,7 @@ class CrawlEngine:
         self._unmarked.clear()
         self._read_record()
         if self.memory is not None:
-            self.memory.read_again(blobs_of(self.frontier))
+            self.memory.read_again()
         self._refused = None
         if self.session.link_filter is not None:
             self.session.link_filter.forget()

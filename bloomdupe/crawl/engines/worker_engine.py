@@ -16,7 +16,6 @@ from bloomdupe.crawl.engines.handshake import PAUSE, notes_of, say_who
 from bloomdupe.crawl.progress.history import Totals
 from bloomdupe.crawl.progress.rounds import FINISHED
 from bloomdupe.crawl.starting import name_of
-from bloomdupe.crawl.state.memory import blobs_of
 from bloomdupe.crawl.state.rules import RulesInForce
 from bloomdupe.errors import UnserializableError
 from bloomdupe.filter.bloom import BloomFilter
@@ -303,7 +302,7 @@ class WorkerEngine(CrawlEngine):
             return
         self._home = self.frontier.store.number
         if self.memory is not None and self.frontier.leads:
-            self.memory.take_over(blobs_of(self.frontier))
+            self.memory.take_over()
         self._read_record()
 
     def _read_record(self) -> None:

@@ -20,13 +20,13 @@ from bloomdupe.store.format import BLOBS
 from bloomdupe.store.store import Part, Participant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
     from bloomdupe.crawl.ending import Stopping
-    from bloomdupe.frontier.frontier import Frontier
+    from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
 
 logger = logger_of(__name__)
 
@@ -48,13 +48,6 @@ _NOT_STORED, _TOO_LARGE = b"\xc1", b"\xc1 large"
 byte."""
 
 
-def blobs_of(frontier: Frontier) -> dict[str, bytes]:
-    """Return the values in the table ``blobs`` of the store, by name."""
-    assert frontier.store is not None  # noqa: S101 - or there is no memory to keep
-    stored = frontier.store.now.records(BLOBS)
-    return {name.decode(): bytes(one) for name, one in stored}
-
-
 class SpiderMemory(Participant):
     """Keeps ``spider.state``, and plain attributes of the spider.
 
@@ -62,10 +55,10 @@ class SpiderMemory(Participant):
     when the crawl stops. What is stored here is at least as new, and the next run uses
     it. A state that cannot be stored is left to Scrapy, and a warning says so.
 
-    **Attributes** are kept, unless ``attributes`` is False, as far as they differ from
+    **Attributes** are kept, unless the user says no, as far as they differ from
     their values at the opening, when the signal ``spider_opened`` is handled:
     components of Scrapy have set theirs by then, and ``start()`` has not begun. An
-    attribute of the class belongs to the spider, too. A run that has not ``resumed``
+    attribute of the class belongs to the spider, too. A run that has not resumed
     begins without them. Those in ``places`` name files, so no store decides on them,
     nor on anything for which the class has a method or a property. The record maps each
     name to
@@ -83,31 +76,19 @@ class SpiderMemory(Participant):
     Nothing is pickled. All is packed for each checkpoint, to see whether it has
     changed: that takes 2 us for a number or a short text, and 2 ms for 20,000 URLs.
 
-    Of several workers, only the memory of the spider that ``leads`` is stored. Another
+    Of several workers, only the memory of the spider that leads is stored. Another
     worker keeps its own here, and goes back to it after a refused commit.
     """
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        stored: Mapping[str, bytes],
-        *,
-        resumed: bool,
-        attributes: bool = True,
-        places: Collection[str] = (),
-        leads: Callable[[], bool] = lambda: True,
-    ) -> None:
-        assert crawler.spider is not None  # noqa: S101 - it is open
-        assert crawler.stats is not None  # noqa: S101 - likewise
-        self._spider: Any = crawler.spider
-        self._stats = crawler.stats
-        self._leads = leads
-        self._stored = {
-            name: value
-            for name, value in stored.items()
-            if resumed or name != ATTRIBUTES
-        }
+    def __init__(self, engine: CrawlEngine, places: Collection[str]) -> None:
+        session, crawler = engine.session, engine.session.crawler
+        self._spider: Any = session.spider
+        self._stats = session.stats
+        self._frontier = engine.frontier
+        self._stored = self._read()
         """Values by name, as of the last checkpoint."""
+        if not engine.run.resumed:
+            self._stored.pop(ATTRIBUTES, None)
         self._is_written = False
         """Whether the store has them, as far as this worker knows."""
         of_class: dict[str, Any] = {}
@@ -136,7 +117,7 @@ class SpiderMemory(Participant):
                 crawler.signals.disconnect(opened, signals.spider_opened)
             else:  # it was connected first, so ours runs last
                 crawler.signals.connect(self._restore_state, signals.spider_opened)
-        if attributes:
+        if engine.settings.spider_attributes:
             crawler.signals.connect(self.spider_opened, signals.spider_opened)
 
     def spider_opened(self) -> None:
@@ -146,13 +127,13 @@ class SpiderMemory(Participant):
         self._left_out.update(large)
         self._restore_attributes()
 
-    def read_again(self, stored: Mapping[str, bytes]) -> None:
+    def read_again(self) -> None:
         """Let the spider remember the state of the last commit, and nothing else.
 
-        The leader's memory is what is ``stored`` by now.
+        The leader's memory is what is stored by now.
         """
-        if self._leads():
-            self._stored = dict(stored)
+        if self._frontier.leads:
+            self._stored = self._read()
         self._is_written = False
         self._restore_state()
         if self._opened is None:
@@ -166,16 +147,22 @@ class SpiderMemory(Participant):
                 self._set(name, unpack(opened), self._owner(name))
         self._restore_attributes()
 
-    def take_over(self, stored: Mapping[str, bytes]) -> None:
+    def take_over(self) -> None:
         """Let the spider remember what that of the last leader did.
 
         What has changed here since the opening stays.
         """
-        self._stored, self._is_written = dict(stored), True
+        self._stored, self._is_written = self._read(), True
         if not getattr(self._spider, "state", None):
             self._restore_state()
         if self._opened is not None:
             self._restore_attributes()
+
+    def _read(self) -> dict[str, bytes]:
+        """Return the values that are stored now, by name."""
+        store = self._frontier.store
+        assert store is not None  # noqa: S101 - or there is no memory to keep
+        return {name.decode(): bytes(one) for name, one in store.now.records(BLOBS)}
 
     def _restore_state(self) -> None:
         packed = self._stored.get(STATE)
@@ -211,7 +198,7 @@ class SpiderMemory(Participant):
     def _record(self) -> dict[str, tuple[bytes, bytes | None, str | None, bytes]]:
         """The stored record of attributes."""
         stored = self._stored.get(ATTRIBUTES)
-        return unpack(stored) if stored else {}  # type: ignore[no-any-return]
+        return unpack(stored) if stored else {}
 
     def _restore(self, name: str, packed: bytes | None, owner: str | None) -> None:
         if packed is None:
@@ -291,7 +278,8 @@ class SpiderMemory(Participant):
         That is all of it, if this worker may have become the leader just now.
         """
         found = {STATE: self._state(), ATTRIBUTES: self._attributes()}
-        leads, stored = self._leads(), self._stored if self._is_written else None
+        leads = self._frontier.leads
+        stored = self._stored if self._is_written else None
         changes = {
             name.encode(): value
             for name, value in found.items()
