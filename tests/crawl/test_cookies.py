@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from http.cookiejar import Cookie
 from http.cookiejar import CookieJar as PlainJar
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,6 +32,15 @@ from bloomdupe.store.store import Part
 URL = "http://www.a.example/x/y"
 
 
+def engine_with(store: LmdbStore, *, is_shared: bool = False) -> Any:
+    """Return what cookies need of an engine."""
+    return SimpleNamespace(
+        frontier=SimpleNamespace(store=store, leads=True),
+        settings=SimpleNamespace(is_shared=is_shared),
+        run=SimpleNamespace(resumed=True),
+    )
+
+
 class Crawl:
     """Scrapy's middleware, and the cookies of a store."""
 
@@ -44,7 +54,7 @@ class Crawl:
         self.store = self.filter.store
         self.middleware = CookiesMiddleware()
         self.jars = CookieJars(self.middleware)
-        self.cookies = Cookies(self.jars, self.store)
+        self.cookies = Cookies(engine_with(self.store), self.jars)
 
     def answer(self, *headers: str | bytes, url: str = URL, **meta: Any) -> None:
         """Let a response with these Set-Cookie headers come in."""
@@ -207,7 +217,7 @@ def test_workers_share_cookies_and_know_which_are_gone(crawl: Crawl) -> None:
     for _ in "ab":
         middleware = CookiesMiddleware()
         jars = CookieJars(middleware)
-        shares.append(Cookies(jars, crawl.store, share=True))
+        shares.append(Cookies(engine_with(crawl.store, is_shared=True), jars))
         crawl.middleware = middleware
         crawl.answer(f"own{len(shares)}=1", "login=1" if len(shares) == 1 else "x=1")
         crawl.store.commit(shares[-1].prepare())

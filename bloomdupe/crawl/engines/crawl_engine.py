@@ -187,15 +187,8 @@ class CrawlEngine:
 
     def _open_cookies(self) -> Cookies | None:
         """Go on with the cookies of this round, if Scrapy's middleware has any."""
-        store = self.frontier.store
-        jars = None if store is None else CookieJars.of(self._crawler)
-        if store is None or jars is None:
-            return None
-        return Cookies(
-            jars, store,
-            share=self.settings.is_shared,
-            anew=self.frontier.leads and not self.run.resumed,
-        )  # fmt: skip
+        jars = CookieJars.of(self._crawler) if self.durable else None
+        return None if jars is None else Cookies(self, jars)
 
     def open(self) -> None:
         """Begin to write checkpoints."""

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
+    from bloomdupe.crawl.engines.crawl_engine import CrawlEngine
     from bloomdupe.inside_scrapy.cookie_jars import CookieJars
-    from bloomdupe.store.store import Store
 
 
 logger = logger_of(__name__)
@@ -52,34 +52,28 @@ class Cookies(Participant):
 
     The jars begin with those of the last checkpoint, session cookies among them: a
     crash does not end the session, because the resumed crawl is the same visitor.
-    Expired cookies are removed. ``anew`` begins without those that are stored, and
+    Expired cookies are removed. A new round begins without those that are stored, and
     removes them.
 
-    If several workers ``share`` the cookies, each sees how many commits have changed
-    any, and *takes* those of others: a login of one is a login of all. The last change
-    of a cookie wins. One that is gone leaves its place behind, for others to know.
+    Several workers share the cookies. Each sees how many commits have changed any, and
+    *takes* those of others: a login of one is a login of all. The last change of a
+    cookie wins. One that is gone leaves its place behind, for others to know.
 
     Memory holds only the changes since the last checkpoint; the jars are Scrapy's.
 
     The values are secrets, and no message contains them.
     """
 
-    def __init__(
-        self,
-        jars: CookieJars,
-        store: Store,
-        *,
-        share: bool = False,
-        anew: bool = False,
-    ) -> None:
+    def __init__(self, engine: CrawlEngine, jars: CookieJars) -> None:
+        assert engine.frontier.store is not None  # noqa: S101 - or nothing is kept
         self._jars = jars
-        self._store = store
-        self._share = share
-        self._anew = anew
+        self._store = engine.frontier.store
+        self._share = engine.settings.is_shared
+        self._anew = engine.frontier.leads and not engine.run.resumed
         self._warned = False
         self.version = 0
         """Number of commits with changed cookies whose cookies are known."""
-        if not anew and (restored := self._take(self.stored(), set())):
+        if not self._anew and (restored := self._take(self.stored(), set())):
             logger.info(
                 "%(cookies)s restored, as of the last checkpoint",
                 {"cookies": plural(restored, "cookie")},
