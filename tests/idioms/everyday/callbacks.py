@@ -52,10 +52,9 @@ class LambdaMenu(Tree):
     def parse(self, response: Response) -> Iterator[Any]:
         yield from super().parse(response)
         for number in range(3):
-            yield response.follow(f"/detail/{number}", self.callback(number))
-
-    def callback(self, number: int) -> Any:
-        return lambda response, n=number: self.entry(response, n)
+            yield response.follow(
+                f"/detail/{number}", lambda response, n=number: self.entry(response, n)
+            )
 
     def entry(self, response: Response, number: int) -> Iterator[Any]:
         yield item(response, number)
