@@ -19,7 +19,7 @@ from bloomdupe.filter.contents import FilterInfo, say_grown
 from bloomdupe.filter.sizing import Geometry
 from bloomdupe.store.format import FORMAT, MAGIC, expect_format
 from bloomdupe.store.redis.address import Address
-from bloomdupe.store.redis.client import Client, LuaScript
+from bloomdupe.store.redis.client import Client, lua
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MAX_BATCH = 1_000
 """Keys per script, which blocks Redis for some tens of milliseconds at most."""
-KEYS, CLEAR = (LuaScript(name, "bloomdupe.filter") for name in ("keys", "clear"))
+KEYS, CLEAR = (lua(name, "bloomdupe.filter") for name in ("keys", "clear"))
 
 
 class Head:

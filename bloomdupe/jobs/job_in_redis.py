@@ -18,7 +18,7 @@ from bloomdupe.jobs.held import HeldJob, order_of
 from bloomdupe.jobs.job import Job, Removed
 from bloomdupe.jobs.view import Life
 from bloomdupe.store.redis.address import Address
-from bloomdupe.store.redis.client import Client, LuaScript
+from bloomdupe.store.redis.client import Client, lua
 from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
 from bloomdupe.store.redis.owner import PartitionOwner
 from bloomdupe.store.redis.redis_store import RedisStore
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bloomdupe.jobs.project import Project
     from bloomdupe.store.store import Store
 
-REPLACE = LuaScript("replace")
+REPLACE = lua("replace")
 AT_ONCE = 1_000
 """Entries of an inbox in one answer."""
 

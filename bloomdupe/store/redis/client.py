@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from contextlib import suppress
-from functools import cached_property
+from functools import cache
 from importlib.resources import files
 from threading import Event
 from time import monotonic
@@ -72,22 +72,15 @@ TRANSLATED = (*UNREACHABLE, redis.ResponseError)
 NOT_LET_IN = (redis.AuthenticationError, exceptions.AuthorizationError)
 
 
-class LuaScript:
-    """A Lua script of a package."""
+def lua(name: str, package: str = "bloomdupe.store.redis") -> bytes:
+    """Return a Lua script of a package."""
+    return (files(package) / f"{name}.lua").read_bytes()
 
-    def __init__(self, name: str, package: str = "bloomdupe.store.redis") -> None:
-        self.name = name
-        self._package = package
 
-    @cached_property
-    def text(self) -> bytes:
-        """The program."""
-        return (files(self._package) / f"{self.name}.lua").read_bytes()
-
-    @cached_property
-    def sha(self) -> str:
-        """The name that Redis gives to it."""
-        return hashlib.sha1(self.text, usedforsecurity=False).hexdigest()
+@cache
+def _sha_of(script: bytes) -> str:
+    """Return the name that Redis gives to a script."""
+    return hashlib.sha1(script, usedforsecurity=False).hexdigest()
 
 
 class Client:
@@ -172,13 +165,13 @@ class Client:
                 return answer
 
     def run(
-        self, script: LuaScript, keys: Sequence[bytes], *arguments: bytes | str | int
+        self, script: bytes, keys: Sequence[bytes], *arguments: bytes | str | int
     ) -> Any:
         """Return the answer of a script, which Redis may not know any more."""
         try:
-            return self.ask("EVALSHA", script.sha, len(keys), *keys, *arguments)
+            return self.ask("EVALSHA", _sha_of(script), len(keys), *keys, *arguments)
         except exceptions.NoScriptError:
-            return self.ask("EVAL", script.text, len(keys), *keys, *arguments)
+            return self.ask("EVAL", script, len(keys), *keys, *arguments)
 
     def send(self, *words: Any) -> None:
         """Send a command once; nothing happens if Redis is away."""

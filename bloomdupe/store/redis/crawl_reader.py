@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError
 from bloomdupe.store.format import COOKIES, MAGIC, TABLES, expect_format
-from bloomdupe.store.redis.client import LuaScript
+from bloomdupe.store.redis.client import lua
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,7 +53,7 @@ class CrawlKeys:
         return self.table(partition, b"inbox")
 
 
-SAMPLE = LuaScript("sample")
+SAMPLE = lua("sample")
 
 
 class Counts(NamedTuple):

@@ -18,7 +18,7 @@ from bloomdupe.store.format import (
     checksum,
     successor,
 )
-from bloomdupe.store.redis.client import Client, LuaScript
+from bloomdupe.store.redis.client import Client, lua
 from bloomdupe.store.redis.crawl_reader import NOBODY, CrawlOnRedis, pairs
 from bloomdupe.store.redis.redis_store import RedisStore, not_owner
 from bloomdupe.store.store import Commit, Part
@@ -40,7 +40,7 @@ A_LEASE, MOST_PAUSE = 4, 5.0
 """Heartbeats in the time of a lease, and most seconds between two of them."""
 
 NOTHING: Mapping[int, Any] = {}
-COMMIT, MAKE, TAKE, HEARTBEAT = map(LuaScript, ("commit", "make", "take", "heartbeat"))
+COMMIT, MAKE, TAKE, HEARTBEAT = map(lua, ("commit", "make", "take", "heartbeat"))
 
 
 class PartitionOwner(CrawlOnRedis):
@@ -225,7 +225,7 @@ class PartitionOwner(CrawlOnRedis):
                 last, count = now, 0
             elif count < most:
                 count += 1
-                self.client.send("EVAL", HEARTBEAT.text, 2, *keys, self.token)
+                self.client.send("EVAL", HEARTBEAT, 2, *keys, self.token)
 
     def give_back(self) -> None:
         """Give all partitions back at once, and close the connection.
