@@ -15,7 +15,7 @@ from scrapy.utils.defer import ensure_awaitable
 
 from bloomdupe.feeds.feed_format import described, local_path, replaces
 from bloomdupe.printable import logger_of
-from bloomdupe.requests.values import unpack
+from bloomdupe.requests.values import unpack_item
 from bloomdupe.store.files import (
     lock_owner,
     make_directory,
@@ -26,7 +26,7 @@ from bloomdupe.store.platform import sync
 from bloomdupe.store.system_errors import explained
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from scrapy import Spider
     from scrapy.extensions.feedexport import FeedSlot
@@ -46,17 +46,32 @@ async def deliver(
     Returns the slot of each file, and whether its storage has accepted it; if not, the
     log says why. The crawl has finished: a batch that is not full is delivered, too.
     """
-    place = left.directory
+    place, told = left.directory, set[str]()
+
+    def changed(name: str, why: Exception) -> None:
+        if name not in told:
+            told.add(name)
+            logger.warning(
+                "Items of %(name)s are delivered as dictionaries of their fields:"
+                " %(why)s",
+                {"name": name, "why": why},
+            )
+
     with explained(f"cannot write feeds from {place}", place):
         make_directory(place, 0o700)
         with lock_owner(place):
             return [
-                made for feed in feeds async for made in _files_of(feed, exporter, left)
+                made
+                for feed in feeds
+                async for made in _files_of(feed, exporter, left, changed)
             ]
 
 
 async def _files_of(
-    feed: WaitingFeed, exporter: FeedExporterAccess, left: StoredFeeds
+    feed: WaitingFeed,
+    exporter: FeedExporterAccess,
+    left: StoredFeeds,
+    changed: Callable[[str, Exception], None],
 ) -> AsyncIterator[tuple[FeedSlot, bool]]:
     slot, delivered = feed.slot, left.delivered
     options = slot.feed_options
@@ -71,7 +86,7 @@ async def _files_of(
             slot = exporter.new_slot(
                 slot.uri_template, options, batch, left.moment, begun
             )
-            record = await _hand_over(feed, slot, record, exporter, left)
+            record = await _hand_over(feed, slot, record, exporter, left, changed)
             yield slot, True
     except Exception:
         logger.exception(
@@ -92,6 +107,7 @@ async def _hand_over(
     record: dict[str, Any],
     exporter: FeedExporterAccess,
     left: StoredFeeds,
+    changed: Callable[[str, Exception], None],
 ) -> dict[str, Any]:
     """Write a file, and give it to its storage; return the new record."""
     most = slot.feed_options["batch_item_count"] or None
@@ -114,7 +130,7 @@ async def _hand_over(
         assert slot.exporter is not None  # noqa: S101 - it has started
         items = left.journal.of(feed.number, start)
         for done["end"], data in islice(items, most):
-            slot.exporter.export_item(unpack(data))
+            slot.exporter.export_item(unpack_item(data, changed))
             slot.itemcount += 1
         slot.finish_exporting()
     except BaseException:

@@ -133,6 +133,10 @@ class Partition:
             self._new_slots.add(queue)
             self._new_bytes += SLOT_BYTES
 
+    def lacks(self, entry: Entry) -> bool:
+        """Whether no commit has written a request yet that is to be written."""
+        return entry in self._fresh or entry in self._writing
+
     def remove(self, entry: Entry, left: Entry) -> None:
         """Let a checkpoint remove a request from its table, if it may be there.
 

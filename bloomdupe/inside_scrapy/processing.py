@@ -139,7 +139,9 @@ class Processing:
         task: Any = None
         try:
             task = self._begin_task()
-            while self._held() and not work.is_part:
+            while not (work.is_part or work.is_dropped) and (
+                self._held() or work.waits_for_commit
+            ):
                 await asyncio.sleep(PAUSE)
             if work.is_dropped:
                 return ()
@@ -327,6 +329,10 @@ class Work(Protocol):
     @property
     def is_part(self) -> bool:
         """Whether another request is not done before it."""
+
+    @property
+    def waits_for_commit(self) -> bool:
+        """Whether its callback must wait until a commit has it."""
 
     @property
     def is_start_item(self) -> bool:

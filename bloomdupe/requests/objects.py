@@ -81,6 +81,21 @@ def put_together(name: str, content: Any) -> object:
         raise UnserializableError(f"{name} is not as it was: {error}") from error
 
 
+def fields_in(content: Any) -> Any:
+    """Return the fields in the content of an object whose class is not here."""
+    if not isinstance(content, dict):  # of an enum, or a named tuple
+        return content
+    inner = "_values", "__pydantic_extra__"  # of a scrapy.Item, of pydantic
+    fields = {
+        name: value
+        for name, value in content.items()
+        if not (name.startswith("__") or name in (*inner, _CACHED_HASH))
+    }
+    for name in inner:
+        fields |= content.get(name) or {}
+    return fields
+
+
 def _made(class_: Any, content: Any) -> object:
     """Return an object of a class.
 

@@ -35,7 +35,7 @@ from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import UnserializableError
 from bloomdupe.requests.layout import unpacked
-from bloomdupe.requests.objects import put_together, take_apart
+from bloomdupe.requests.objects import fields_in, put_together, take_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -365,28 +365,52 @@ _MAKE: dict[int, Callable[..., object]] = {
     1: lambda *parts: parts,
     2: lambda *parts: {*parts},
     3: lambda *parts: frozenset(parts),
-    OBJECT: put_together,
     13: lambda number, content: collections.defaultdict(_FACTORIES[number], content),
     15: _zone,
 }
 
 
-def restore(known: list[object], code: int, data: bytes, level: int = 1) -> object:
+def restore(
+    known: list[object],
+    code: int,
+    data: bytes,
+    level: int = 1,
+    *,
+    put: Callable[[str, Any], object] = put_together,
+) -> object:
     """Return the value of an extension.
 
-    ``known`` are those parts of the whole that are referred to again.
+    ``known`` are those parts of the whole that are referred to again; ``put`` puts
+    objects together.
     """
     if level > MOST_LEVELS:
         raise ValueError(f"it is nested more than {MOST_LEVELS} levels deep")
-    parts = unpacked(data, partial(restore, known, level=level + 1))
+    parts = unpacked(data, partial(restore, known, level=level + 1, put=put))
     if code == AGAIN:
         return known[parts[0]]
     if code == TWICE:
         known += parts
         return parts[0]
-    return _MAKE[code](*parts)
+    return (put if code == OBJECT else _MAKE[code])(*parts)
 
 
 def unpack(data: bytes) -> Any:
     """Return what was packed; raises :class:`UnserializableError`."""
     return unpacked(data, partial(restore, []))
+
+
+def unpack_item(data: bytes, changed: Callable[[str, Exception], None]) -> Any:
+    """Return an item that :func:`pack_item` has packed.
+
+    An object becomes a dictionary of its fields if its class is not here, or has
+    changed; ``changed`` gets the name of the class, and the error.
+    """
+
+    def put(name: str, content: Any) -> object:
+        try:
+            return put_together(name, content)
+        except UnserializableError as error:
+            changed(name, error)
+            return fields_in(content)
+
+    return unpacked(data, partial(restore, [], put=put))

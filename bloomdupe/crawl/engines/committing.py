@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SOON = 0.01
 """Seconds for the crawl between the parts of a checkpoint that is too much at once."""
+SHORTLY = 0.05
+"""Seconds until a checkpoint for which a callback waits."""
 LONGEST_SILENCE = 1.0
 """Seconds between two signs of life of a worker."""
 POLL = 0.002
@@ -63,6 +65,8 @@ class Committing:
         then; whether there was one after the first."""
         self.backpressure = False
         """Whether callbacks pause: their output is kept in memory until a commit."""
+        self._is_hurried = False
+        """Whether the next checkpoint was asked to come shortly."""
         self._is_patient: bool | None = None
         """Whether a checkpoint that should not wait does, so that no page is at work
         whose changes of the spider's memory would be in it by half; None: unknown."""
@@ -117,7 +121,14 @@ class Committing:
         if self._tick.is_set and (first or self.backpressure):
             self._tick.set(0)
 
+    def commit_shortly(self) -> None:
+        """Write a checkpoint shortly, because a callback waits for it."""
+        if self._tick.is_set and not self._is_hurried:
+            self._is_hurried = True
+            self._tick.set(min(SHORTLY, self._interval))
+
     def _on_tick(self) -> None:
+        self._is_hurried = False
         if self.backpressure or not self._engine.durable:
             self.quiet.end()
         elif self.quiet.waits():

@@ -268,7 +268,7 @@ class CrawlEngine:
         """Make a request pending, and mark it."""
         if self.run.idle:
             self.has_work()
-        request, sent, work, of_start, is_part = accepted
+        request, sent, work, _, is_part = accepted
         checked = self._filtered and not request.dont_filter
         volatile = self.durable and work is not None and not (checked or is_part)
         if work is not None and (volatile or is_part):
@@ -277,7 +277,7 @@ class CrawlEngine:
             visit = self._inherited(request, work, repeats=sent.repeats)
             if visit != Visit():
                 sent = sent._replace(payload=visit.added_to(sent.payload))
-        if self.durable and work is None and not of_start:
+        if self.durable and accepted.is_loose:
             self.outcomes.ack(Outcome(accepted))
         here = self.frontier.is_here
         if not (is_part or (here(sent.slot) and here(sent.home))):
@@ -325,6 +325,9 @@ class CrawlEngine:
             child = self.session.registry.expect_volatile(entry, work)
             if sent.repeats and request.url == work.request.url:
                 child.first = work.first
+        elif self.durable and accepted.is_loose:
+            self.session.registry.expect_loose(entry)
+            self.committing.commit_shortly()
 
     def _send(self, accepted: Accepted, sent: SentRequest, *, volatile: bool) -> None:
         """Send a request to the worker that keeps the requests of its slot."""

@@ -92,6 +92,8 @@ class InFlightRequest:
     """HTTP status of the last response of the downloader, as no middleware saw it."""
     failed: FailureReason | None = None
     """The first failure, if there is any."""
+    loose: bool = False
+    """Whether neither a page nor ``start()`` would yield it again."""
     retried: bool = False
     """Whether the answer was a retry of the same request, or its errback asks again."""
     try_counts: bool = True
@@ -119,6 +121,14 @@ class InFlightRequest:
     def is_part(self) -> bool:
         """Whether its page is not done before it, because it cannot be stored."""
         return self.root is not self or (self.page is not None and not self.is_volatile)
+
+    @property
+    def waits_for_commit(self) -> bool:
+        """Whether it would be lost if the process died: no callback may see its page.
+
+        A program that has it in a table would count it as done.
+        """
+        return self.loose and self.entry.queue.slots.partition.lacks(self.entry)
 
     @property
     def is_left(self) -> bool:
@@ -223,6 +233,11 @@ class Accepted(NamedTuple):
     """Whether ``start()`` has yielded it."""
     is_part: bool = False
     """Whether it cannot be stored."""
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether neither a page nor ``start()`` would yield it again."""
+        return self.work is None and not self.of_start
 
 
 class FailureReason(NamedTuple):
