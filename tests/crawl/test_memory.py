@@ -260,6 +260,24 @@ def test_every_change_is_kept(
     assert again.checkpoint(), "and is kept on"
 
 
+def test_what_start_sets_as_it_has_done_before_goes_on_from_where_it_was() -> None:
+    kept = Kept(Plain(todo=[])).open()
+    vars(kept.spider).update(page=1, token="a", todo=[1, 2])
+    assert kept.memory.start_began()
+    vars(kept.spider).update(page=12, todo=[])
+    stored = kept.checkpoint()
+    for token in ("b", "c"):
+        again = Kept(Plain(todo=[]), stored).open()
+        assert (again.spider.page, again.memory.awaits_start) == (12, True)
+        vars(again.spider).update(page=1, token=token, todo=[1, 2])
+        assert again.checkpoint() == stored, "it may still be restored"
+        assert again.memory.start_began()
+        found = vars(again.spider)
+        assert (found["page"], found["token"], found["todo"]) == (12, token, [])
+        assert not (again.memory.awaits_start or again.memory.start_began())
+        stored = again.checkpoint()
+
+
 def test_values_that_components_set_when_the_spider_opens_are_not_of_a_callback() -> (
     None
 ):
@@ -290,7 +308,8 @@ def test_sets_are_the_same_in_whatever_order_their_values_come(kind: Any) -> Non
 
 def test_a_store_decides_neither_on_files_nor_on_code_nor_for_scrapy() -> None:
     names = ("crawler", "settings", "category", "parse", "host", "__class__", "ticket")
-    record = pack({name: (b"", pack(["../../keys"]), None) for name in names})
+    value = (b"", pack(["../../keys"]), None, b"")
+    record = pack(dict.fromkeys(names, value))
     planted = {ATTRIBUTES: record}
     again = Kept(Plain(), planted, places={"category"}).open().spider
     assert vars(again).keys() & {*names} == {"ticket"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import scrapy
@@ -11,7 +12,7 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 from support.components import Listens
-from support.stops import pause
+from support.stops import pause, stop_at
 from table import idiom
 
 
@@ -36,6 +37,30 @@ class IdleState(Listens, Pages):
             for number in range(5):
                 url = f"{SITE}/detail/{5 * batch + number}"
                 engine.crawl(scrapy.Request(url, dont_filter=True))
+            raise DontCloseSpider
+
+
+@idiom(moments=("marked",))
+class IdleTable(Listens, Pages):
+    """spider_idle takes pages from a table, in which callbacks mark what is done."""
+
+    table = Path("table")
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        with self.table.open("a") as file:
+            file.write(f"{response.url}\n")
+        if "/detail/7" in response.url:
+            stop_at("marked")
+
+    def spider_idle(self) -> None:
+        done = self.table.read_text().split() if self.table.exists() else []
+        pages = [f"{SITE}/detail/{number}" for number in range(12)]
+        left = [page for page in pages if page not in done]
+        engine: Any = self.crawler.engine
+        for page in left[:5]:
+            engine.crawl(scrapy.Request(page))
+        if left:
             raise DontCloseSpider
 
 

@@ -61,3 +61,23 @@ class StartManyItems(scrapy.Spider):
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response, 1)
+
+
+@idiom()
+class Counted(scrapy.Spider):
+    """start() sets the number of the first page, and each page asks for the next."""
+
+    page = 0
+
+    async def start(self) -> AsyncIterator[Any]:
+        self.page = 1
+        yield self.asked()
+
+    def asked(self) -> scrapy.Request:
+        return scrapy.Request(f"{SITE}/detail/{self.page}")
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield item(response)
+        if self.page < 12:
+            self.page += 1
+            yield self.asked()
