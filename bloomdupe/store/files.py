@@ -379,7 +379,13 @@ def refuse_link(path: Path) -> None:
     Only an interrupted call of bloomdupe may leave a directory there. A link may lead
     to files that do not belong to bloomdupe.
     """
-    if os.path.lexists(path) and not stat.S_ISDIR(path.lstat().st_mode):
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreError(f"cannot look at {path}: {error.strerror}") from error
+    if not stat.S_ISDIR(found.st_mode):
         raise StoreError(
             f"{path} is a link or a file, where bloomdupe makes a directory of its own;"
             " it was not followed: find out who has put it there, and delete it"
