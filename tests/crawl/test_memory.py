@@ -262,19 +262,20 @@ def test_every_change_is_kept(
 
 def test_what_start_sets_as_it_has_done_before_goes_on_from_where_it_was() -> None:
     kept = Kept(Plain(todo=[])).open()
-    vars(kept.spider).update(page=1, token="a", todo=[1, 2])
+    vars(kept.spider).update(page=1, run="a", todo=[1, 2])
     assert kept.memory.start_began()
     vars(kept.spider).update(page=12, todo=[])
     stored = kept.checkpoint()
-    for token in ("b", "c"):
+    for run in ("b", "c"):
         again = Kept(Plain(todo=[]), stored).open()
         assert (again.spider.page, again.memory.awaits_start) == (12, True)
-        vars(again.spider).update(page=1, token=token, todo=[1, 2])
+        vars(again.spider).update(page=1, run=run, todo=[1, 2])
         assert again.checkpoint() == stored, "it may still be restored"
         assert again.memory.start_began()
         found = vars(again.spider)
-        assert (found["page"], found["token"], found["todo"]) == (12, token, [])
-        assert not (again.memory.awaits_start or again.memory.start_began())
+        assert (found["page"], found["run"], found["todo"]) == (12, run, [])
+        assert not again.memory.awaits_start
+        assert not again.memory.start_began()
         stored = again.checkpoint()
 
 
