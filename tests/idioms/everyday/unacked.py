@@ -19,7 +19,7 @@ from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.http import Response
 from support.components import Listens, OfCrawler
 from support.counters import PerRun
-from support.stops import moment, pause
+from support.stops import durable, moment, pause
 from table import idiom
 
 DETAILS = 5
@@ -199,6 +199,7 @@ class InterruptedTwice(WaitsForOthers):
 
     async def interrupted(self) -> None:
         if once("interrupted"):
+            await durable(self)  # or it may be over before its second commit
             os.kill(os.getpid(), signal.SIGINT)
             engine: Any = self.crawler.engine
             while not engine._slot.closing:
