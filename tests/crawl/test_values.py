@@ -35,7 +35,7 @@ from bloomdupe.requests import serializer
 from bloomdupe.requests.layout import changed
 from bloomdupe.requests.objects import put_together, take_apart
 from bloomdupe.requests.serializer import Serializer
-from bloomdupe.requests.values import Writer, pack, pack_item, unpack
+from bloomdupe.requests.values import Writer, pack, pack_item, unpack, unpack_item
 
 SPIDER = Spider("example")
 SAFE = Serializer(SPIDER)
@@ -512,3 +512,29 @@ def test_a_value_that_cannot_be_restored_says_why(
     with pytest.raises(UnserializableError, match=reason):
         SAFE.load(payload)
     assert "planted_objects" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("item", "fields"),
+    [
+        (Plain(1, ["a"], Frozen((2,))), {"number": 1, "names": ["a"], "inner": None}),
+        (SlottedChild(3), {"number": 3}),
+        (Converted(4), {"number": 4, "other": {}, "text": "t"}),
+        (
+            Model.model_validate({"number": 5, "more": "m"}),
+            {"number": 10, "text": "t", "tags": [], "found": {}, "more": "m"},
+        ),
+        (Product(name="p"), {"name": "p"}),
+    ],
+)
+def test_an_item_whose_class_has_gone_is_a_dictionary(
+    item: Any, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the class of the item: that of a value in it is still there."""
+    data, told = pack_item([item, item]), list[str]()
+    monkeypatch.delattr(sys.modules[__name__], type(item).__name__)
+    first, second = unpack_item(data, lambda name, _: told.append(name))
+    if "inner" in fields:
+        fields = {**fields, "inner": item.inner}
+    assert first == second == fields
+    assert {*told} == {f"{__name__}:{type(item).__name__}"}

@@ -198,8 +198,8 @@ class InterruptedTwice(WaitsForOthers):
     """The same, and Ctrl-C comes twice: a callback waits for what never comes."""
 
     async def interrupted(self) -> None:
+        await durable(self)  # or it may be over before its second commit
         if once("interrupted"):
-            await durable(self)  # or it may be over before its second commit
             os.kill(os.getpid(), signal.SIGINT)
             engine: Any = self.crawler.engine
             while not engine._slot.closing:
