@@ -370,7 +370,8 @@ class CrawlEngine:
 
         One whose page was left is dropped.
         """
-        if self._refused is not None:
+        waits = self.memory is not None and self.memory.awaits_start
+        if waits or self._refused is not None:
             return None
         entry, registry = self.frontier.pop(), self.session.registry
         while entry is not None and entry.volatile and registry.drops(entry):

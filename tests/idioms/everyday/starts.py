@@ -71,6 +71,7 @@ class Counted(scrapy.Spider):
 
     async def start(self) -> AsyncIterator[Any]:
         self.page = 1
+        await pause(0.05)  # or no page would be handed out before
         yield self.asked()
 
     def asked(self) -> scrapy.Request:
