@@ -83,14 +83,14 @@ class Starting:
                 self._is_stale = False
                 self._counts.clear()
                 async for output in outputs:
-                    self._session.engine.start_began()
+                    self._begins()
                     while self._session.engine.holds and not self._is_stale:
                         await asyncio.sleep(PAUSE)
                     if self._is_stale:
                         break
                     if self._watches(output):
                         yield output
-                self._session.engine.start_began()
+                self._begins()
                 self.ended = not self._is_stale
                 # The engine takes in each request before it asks for the next output.
                 if self.ended and not self._session.closed:
@@ -99,6 +99,11 @@ class Starting:
                 outputs = None
         finally:
             self._watching = False
+
+    def _begins(self) -> None:
+        """Note that there is an output, or the end; unless it is of an earlier call."""
+        if not self._is_stale:
+            self._session.engine.start_began()
 
     def _watches(self, output: object) -> bool:
         """Note an output that the engine takes in now; False if it is done."""
