@@ -77,7 +77,7 @@ def test_what_start_yields_and_what_a_user_adds_has_room(
     added = (on_host(f"{crawl.site.base}/{n}", n) for n in range(most, 2 * most))
     (crawl.folder / "lines").write_text("\n".join(added))
     crawl.bloomdupe("add", engine.job, "--from", "lines")
-    said = re.compile(r"Added by `bloomdupe add`: (\d+) requests")
+    said = re.compile(r"Added by `bloomdupe add`: (\d+) request")
     crew[0].until(
         lambda: sum(int(n) for one in crew for n in said.findall(one.log)) == most
     )
