@@ -148,7 +148,7 @@ def top(options: Namespace) -> Answer:
     """
     from bloomdupe.monitoring.top import follow, screen
 
-    interval = check_seconds(options.interval, "--interval")
+    interval = max(0.1, check_seconds(options.interval, "--interval"))
     has_screen = os.environ.get("TERM") != "dumb" and all(
         file is not None and file.isatty() for file in (sys.stdout, sys.stdin)
     )
@@ -260,7 +260,8 @@ def list_requests(options: Namespace) -> Answer:
     job: Job = options.job
     selection = Selection.of(options.slot, options.pattern)
     reasons = reasons_of(options)
-    most = options.limit and check_integer(options.limit, "--limit")
+    limit = options.limit
+    most = None if limit is None else check_integer(limit, "--limit")
     warn_if_unknown(job, options.slot)
     if options.summary and reasons is None:
         raise SettingError("--summary groups failed requests: add --failed")

@@ -52,8 +52,7 @@ async def deliver(
         if name not in told:
             told.add(name)
             logger.warning(
-                "Items of %(name)s are delivered as dictionaries of their fields:"
-                " %(why)s",
+                "In feeds, %(name)s is replaced by its fields: %(why)s",
                 {"name": name, "why": why},
             )
 

@@ -18,6 +18,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from contextvars import ContextVar
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy import Request, signals
@@ -38,6 +39,9 @@ OF_CONNECTIONS = (signals.headers_received, signals.bytes_received)
 """Signals that are sent when data arrive from a server."""
 OUTPUTS_A_TURN = 100
 """Outputs of a callback after which other tasks get a turn."""
+LONGEST_WAIT = 0.25
+"""Seconds for which a callback waits until a commit has its request, at most: the
+commit may wait for other pages, and they for this one."""
 PAUSE = 0.001
 """Seconds until it is checked again whether there is still backpressure."""
 
@@ -138,9 +142,9 @@ class Processing:
             work.gave_up(result.value)
         task: Any = None
         try:
-            task = self._begin_task()
+            task, end = self._begin_task(), monotonic() + LONGEST_WAIT
             while not (work.is_part or work.is_dropped) and (
-                self._held() or work.waits_for_commit
+                self._held() or (work.waits_for_commit and monotonic() < end)
             ):
                 await asyncio.sleep(PAUSE)
             if work.is_dropped:

@@ -163,9 +163,9 @@ class HeldJob:
         counts[TAKEN_IN] += len(wanted)
         pages = {page_of(digest_of(key)): one.payload for key, one in wanted.items()}
         for ledger in self.failed.values():
-            for digest, failure in [*ledger.known.items()]:
-                before, again = failure.payload, pages.get(page_of(digest))
-                if before and again and callback_of(before) == callback_of(again):
+            for digest in [one for one in ledger.known if page_of(one) in pages]:
+                before, again = ledger.read(digest).payload, pages[page_of(digest)]
+                if before and callback_of(before) == callback_of(again):
                     ledger.forget(digest)  # it is pending anew, for its callback
         self.commit()
         return counts

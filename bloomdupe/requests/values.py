@@ -403,7 +403,8 @@ def unpack_item(data: bytes, changed: Callable[[str, Exception], None]) -> Any:
     """Return an item that :func:`pack_item` has packed.
 
     An object becomes a dictionary of its fields if its class is not here, or has
-    changed; ``changed`` gets the name of the class, and the error.
+    changed; ``changed`` gets the name of the class, and the error. All of them become
+    texts if one is in a set, or a key.
     """
 
     def put(name: str, content: Any) -> object:
@@ -411,6 +412,15 @@ def unpack_item(data: bytes, changed: Callable[[str, Exception], None]) -> Any:
             return put_together(name, content)
         except UnserializableError as error:
             changed(name, error)
-            return fields_in(content)
+            return kind(fields_in(content))
 
-    return unpacked(data, partial(restore, [], put=put))
+    kind: Callable[[Any], object] = _same
+    try:
+        return unpacked(data, partial(restore, [], put=put))
+    except UnserializableError:
+        kind = str
+        return unpacked(data, partial(restore, [], put=put))
+
+
+def _same(fields: Any) -> Any:
+    return fields

@@ -217,9 +217,8 @@ class Engine(CrawlEngine):
         self._access, self._stats = session.access, session.stats
         self._unmarked = set()
         self.commits_soon = False
-        soon: Any = SimpleNamespace(
-            commit_soon=self._commit_soon, commit_shortly=_nothing
-        )
+        soon: Any = SimpleNamespace(commit_soon=self._commit_soon)
+        soon.commit_shortly = _nothing
         soon.quiet = SimpleNamespace(holds=False)
         self.committing = soon
         self.failures = Failures(self)

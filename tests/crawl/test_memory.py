@@ -170,6 +170,7 @@ class Kept:
         stored: dict[str, bytes] | None = None,
         *,
         resumed: bool = True,
+        started: bool = True,
         attributes: bool = True,
         places: Collection[str] = (),
     ) -> None:
@@ -183,7 +184,7 @@ class Kept:
                 crawler=crawler, spider=spider, stats=crawler.stats
             ),
             frontier=self.frontier,
-            run=SimpleNamespace(resumed=resumed),
+            run=SimpleNamespace(resumed=resumed, started=started),
             settings=SimpleNamespace(spider_attributes=attributes),
         )
         self.memory = memory = SpiderMemory(engine, places)
@@ -261,22 +262,36 @@ def test_every_change_is_kept(
 
 
 def test_what_start_sets_as_it_has_done_before_goes_on_from_where_it_was() -> None:
-    kept = Kept(Plain(todo=[])).open()
-    vars(kept.spider).update(page=1, run="a", todo=[1, 2])
+    def started(kept: Kept, run: str) -> None:
+        vars(kept.spider).update(page=1, rank=1, run=run, todo=[1, 2])
+
+    kept = Kept(Plain(rank=1, todo=[])).open()
+    started(kept, "a")
     assert kept.memory.start_began()
-    vars(kept.spider).update(page=12, todo=[])
+    vars(kept.spider).update(page=12, rank=5, todo=[])
     stored = kept.checkpoint()
     for run in ("b", "c"):
-        again = Kept(Plain(todo=[]), stored).open()
+        again = Kept(Plain(rank=1, todo=[]), stored).open()
         assert (again.spider.page, again.memory.awaits_start) == (12, True)
-        vars(again.spider).update(page=1, run=run, todo=[1, 2])
+        started(again, run)
         assert again.checkpoint() == stored, "it may still be restored"
         assert again.memory.start_began()
-        found = vars(again.spider)
-        assert (found["page"], found["run"], found["todo"]) == (12, run, [])
+        found = [vars(again.spider)[name] for name in ("page", "rank", "run", "todo")]
+        assert found == [12, 5, run, []]
         assert not again.memory.awaits_start
-        assert not again.memory.start_began()
         stored = again.checkpoint()
+
+
+def test_what_a_start_has_set_that_did_not_end_is_its_own() -> None:
+    kept = Kept(Plain()).open()
+    vars(kept.spider).update(page=1)
+    kept.memory.start_began()
+    vars(kept.spider).update(page=12)
+    again = Kept(Plain(), kept.checkpoint(), started=False).open()
+    assert (again.spider.page, again.memory.awaits_start) == (12, False)
+    vars(again.spider).update(page=1)
+    again.memory.start_began()
+    assert again.spider.page == 1
 
 
 def test_values_that_components_set_when_the_spider_opens_are_not_of_a_callback() -> (
@@ -383,7 +398,7 @@ def test_the_next_leader_remembers_what_it_has_not_changed_itself() -> None:
     spider.ticket = "t"
     stored = kept.checkpoint()
     spider = Plain(state={})
-    kept = Kept(spider).open()
+    kept = Kept(spider, started=False).open()
     spider.pages.append(2)
     kept.stored = stored
     kept.memory.take_over()

@@ -83,11 +83,12 @@ class Metrics(Collector):
         registry.register(self)
         try:
             self._server, _ = start_http_server(port, host, registry)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # of the host's name
+            why = getattr(error, "strerror", None) or error
             logger.error(  # noqa: TRY400 - the reason says it all
                 "BLOOMDUPE_METRICS: the port %(port)d cannot be opened on"
                 " %(host)s (%(reason)s); the crawl goes on without metrics",
-                {"port": port, "host": host, "reason": error.strerror},
+                {"port": port, "host": host, "reason": why},
             )
             return None
         port = self._server.server_port

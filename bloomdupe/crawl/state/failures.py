@@ -117,9 +117,8 @@ class Failures(Participant):
                 continue
             ledger.retried = True
             has_new = has_new or bool(ledger.known)
-            for digest, one in (
-                [*ledger.known.items()] if anew or reasons is not None else ()
-            ):
+            for digest in [*ledger.known] if anew or reasons is not None else ():
+                one = ledger.read(digest)
                 if one.time >= self._begun or not one.payload:
                     continue
                 if anew and _is_start(one.payload):
@@ -168,7 +167,7 @@ class Failures(Participant):
         later, self._later = self._later, {}
         for ledger, digest in chain.from_iterable(later.values()):
             if ledger in self._here.values() and digest in ledger.known:
-                self._retry(ledger, digest, ledger.known[digest])
+                self._retry(ledger, digest, ledger.read(digest))
 
     @property
     def _counts(self) -> str:
@@ -224,7 +223,7 @@ class Failures(Participant):
     ) -> None:
         request = in_flight.request
         digest = self._key_of(ledger, in_flight)
-        before = ledger.known.get(digest)
+        before = ledger.read(digest) if digest in ledger.known else None
         referer = request.headers.get("Referer")
         failure = Failure(
             request.url,
@@ -292,13 +291,17 @@ class Failures(Participant):
 
 
 class Ledger:
-    """The failed requests in the store of a partition, which also stay in memory."""
+    """The failed requests in the store of a partition.
+
+    They are in memory, too, but for payloads of more than ``SMALL`` bytes.
+    """
 
     def __init__(self, store: Store | None) -> None:
         assert store is not None  # noqa: S101 - or nothing is kept
-        stored = stored_failures(store.now)
-        self.known = dict(sorted(stored, key=lambda one: one[1].time))
-        """In the order of their failures."""
+        self._store = store
+        stored = sorted(stored_failures(store.now), key=lambda one: one[1].time)
+        self.known = {digest: _in_memory(failure) for digest, failure in stored}
+        """In the order of their failures; see :meth:`read` for their payloads."""
         self.urls = Counter(failure.url for failure in self.known.values())
         """URLs of the failed requests: a request with a different URL need not be
         looked up.
@@ -307,15 +310,23 @@ class Ledger:
         """Whether those of earlier runs were retried in this run."""
         self.changes = Unwritten(FAILURES)
 
+    def read(self, digest: bytes) -> Failure:
+        """Return a known failure, with its payload."""
+        if self.known[digest].payload is not ELSEWHERE:
+            return self.known[digest]
+        data = self.changes.get(digest) or self._store.now.get(FAILURES, digest)
+        assert data is not None  # noqa: S101 - it is known
+        return Failure.unpacked(bytes(data))
+
     def put(self, digest: bytes, failure: Failure) -> None:
         """Let the next checkpoint write a failure; a new one is counted."""
         self.changes[digest] = failure.packed()
         self.urls[failure.url] += digest not in self.known
-        self.known[digest] = failure
+        self.known[digest] = _in_memory(failure)
 
     def take_up(self, digest: bytes, push: Callable[[SentRequest], object]) -> None:
         """Make a failed request, which could be stored, pending again."""
-        one = self.known[digest]
+        one = self.read(digest)
         payload = repeated(digest, one)
         push(SentRequest(one.slot, one.priority, payload, dont_filter=True))
         self.put(digest, one._replace(waiting=True))
@@ -324,7 +335,7 @@ class Ledger:
         """Note that a pending request was dropped; it may repeat a failed one."""
         digest = Visit.of(payload).failure
         if digest in self.known:
-            self.put(digest, self.known[digest]._replace(waiting=False))
+            self.put(digest, self.read(digest)._replace(waiting=False))
 
     def forget(self, digest: bytes) -> None:
         """Remove a failure, if it is known."""
@@ -337,6 +348,9 @@ class Ledger:
         self.changes[digest] = None
 
 
+SMALL = 4_096
+ELSEWHERE = b"\xc1"
+"""Stands for a payload that is in the store; msgpack has no such byte."""
 PAGE_CAME = frozenset({"callback", "pipeline"})
 """Reasons of failures that lie behind the download."""
 
@@ -408,6 +422,11 @@ class Failure(NamedTuple):
     def is_for(self, reasons: tuple[str, ...]) -> bool:
         """Whether it is among these: reasons, or statuses as texts; () are all."""
         return not reasons or self.reason in reasons or str(self.status) in reasons
+
+
+def _in_memory(failure: Failure) -> Failure:
+    large = failure.payload is not None and len(failure.payload) > SMALL
+    return failure._replace(payload=ELSEWHERE) if large else failure
 
 
 def digest_of(fingerprint: bytes, identity: bytes | None = None) -> bytes:

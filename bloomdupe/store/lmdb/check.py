@@ -69,4 +69,7 @@ def verify(path: Path) -> CheckReport:
         raise StoreLockedError(
             f"{path} is in use, so it changes: stop its owner, or verify a backup of it"
         )
-    return _judged(path)
+    report = _judged(path)
+    if header := report.records.get("store"):
+        check_format(path, header)
+    return report

@@ -54,12 +54,11 @@ class IdleTable(Listens, Pages):
             stop_at("marked")
 
     def spider_idle(self) -> None:
-        done = self.table.read_text().split() if self.table.exists() else []
-        pages = [f"{SITE}/detail/{number}" for number in range(12)]
-        left = [page for page in pages if page not in done]
+        done = self.table.read_text() if self.table.exists() else ""
+        left = [number for number in range(12) if f"/detail/{number}\n" not in done]
         engine: Any = self.crawler.engine
-        for page in left[:5]:
-            engine.crawl(scrapy.Request(page))
+        for number in left[:5]:
+            engine.crawl(scrapy.Request(f"{SITE}/detail/{number}"))
         if left:
             raise DontCloseSpider
 

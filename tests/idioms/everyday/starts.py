@@ -72,13 +72,10 @@ class Counted(scrapy.Spider):
     async def start(self) -> AsyncIterator[Any]:
         self.page = 1
         await pause(0.05)  # or no page would be handed out before
-        yield self.asked()
-
-    def asked(self) -> scrapy.Request:
-        return scrapy.Request(f"{SITE}/detail/{self.page}")
+        yield scrapy.Request(f"{SITE}/detail/{self.page}")
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response)
         if self.page < 12:
             self.page += 1
-            yield self.asked()
+            yield scrapy.Request(f"{SITE}/detail/{self.page}")
