@@ -185,7 +185,7 @@ class Kept:
             ),
             frontier=self.frontier,
             run=SimpleNamespace(resumed=resumed, started=started),
-            settings=SimpleNamespace(spider_attributes=attributes),
+            settings=SimpleNamespace(spider_attributes=attributes, start_requests=""),
         )
         self.memory = memory = SpiderMemory(engine, places)
         self.prepare = memory.prepare

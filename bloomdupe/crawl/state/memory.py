@@ -86,6 +86,7 @@ class SpiderMemory(Participant):
         self._spider: Any = session.spider
         self._stats = session.stats
         self._frontier, self._run = engine.frontier, engine.run
+        self._always = engine.settings.start_requests == "always"
         self._stored = self._read()
         """Values by name, as of the last checkpoint."""
         if not engine.run.resumed:
@@ -193,8 +194,8 @@ class SpiderMemory(Participant):
                 continue
             self._restore(name, packed, owner)
         self._before = {name: _packed(one) for name, one in self._values().items()}
-        ended = self._run.started and bool(self._record)
-        self._patience = monotonic() + PATIENCE if ended else 0.0
+        waits = self._start_is_over and bool(self._record)
+        self._patience = monotonic() + PATIENCE if waits else 0.0
 
     @property
     def _record(self) -> dict[str, tuple[bytes, bytes | None, str | None, bytes]]:
@@ -212,6 +213,11 @@ class SpiderMemory(Participant):
             self._lost.add(name)
             what = "spider.%(name)s cannot be restored: %(error)s"
             self._warn(name, what, name=name, error=error)
+
+    @property
+    def _start_is_over(self) -> bool:
+        """Whether ``start()`` has ended in an earlier run, and does nothing new."""
+        return self._run.started and not self._always
 
     @property
     def awaits_start(self) -> bool:
@@ -233,7 +239,7 @@ class SpiderMemory(Participant):
         before, self._before, self._patience = self._before, None, 0.0
         if before is None or self._opened is None:
             return False
-        record = self._record if self._run.started else {}
+        record = self._record if self._start_is_over else {}
         for name, value in self._values().items():
             packed = _packed(value)
             if packed == before.get(name):
