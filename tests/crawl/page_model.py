@@ -218,8 +218,7 @@ class Engine(CrawlEngine):
         self._unmarked = set()
         self.commits_soon = False
         soon: Any = SimpleNamespace(commit_soon=self._commit_soon)
-        soon.commit_shortly = _nothing
-        soon.quiet = SimpleNamespace(holds=False)
+        soon.commit_shortly, soon.quiet = _nothing, SimpleNamespace(holds=False)
         self.committing = soon
         self.failures = Failures(self)
         self.revisits: Any = SimpleNamespace(

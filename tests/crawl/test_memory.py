@@ -265,8 +265,11 @@ def test_what_start_sets_as_it_has_done_before_goes_on_from_where_it_was() -> No
     def started(kept: Kept, run: str) -> None:
         vars(kept.spider).update(page=1, rank=1, run=run, todo=[1, 2])
 
-    kept = Kept(Plain(rank=1, todo=[])).open()
-    started(kept, "a")
+    stored: dict[str, bytes] = {}
+    for _ in range(2):  # once killed before its first output
+        kept = Kept(Plain(rank=1, todo=[]), stored, started=False).open()
+        started(kept, "a")
+        stored = kept.checkpoint()
     assert kept.memory.start_began()
     vars(kept.spider).update(page=12, rank=5, todo=[])
     stored = kept.checkpoint()

@@ -109,5 +109,4 @@ def test_a_callback_does_not_wait_for_ever_for_a_commit_that_waits_for_it() -> N
         _work_of=lambda _: work, _held=lambda: False, _begun=set(), _tasks=set(),
         _is_cut_off=False, _call_spider=AsyncMock(return_value="called"),
     )  # fmt: skip
-    call = asyncio.wait_for(processing._call(None, None), 60)
-    assert asyncio.run(call) == "called"
+    assert asyncio.run(asyncio.wait_for(processing._call(None, None), 60)) == "called"

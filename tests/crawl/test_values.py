@@ -541,7 +541,6 @@ def test_an_item_whose_class_has_gone_is_a_dictionary(
 def test_an_object_whose_class_has_gone_is_a_text_in_a_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    data = pack_item({"a": {Frozen((1,))}, "b": {Frozen((2,)): 3}})
+    data = pack_item([{Frozen(1)}, {Frozen(2): 3}])
     monkeypatch.delattr(sys.modules[__name__], "Frozen")
-    found = unpack_item(data, lambda *_: None)
-    assert found == {"a": {"{'pair': (1,)}"}, "b": {"{'pair': (2,)}": 3}}
+    assert str(unpack_item(data, print)) == """[{"{'pair': 1}"}, {"{'pair': 2}": 3}]"""

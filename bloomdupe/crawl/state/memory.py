@@ -241,10 +241,11 @@ class SpiderMemory(Participant):
             return False
         record = self._record if self._start_is_over else {}
         for name, value in self._values().items():
-            packed = _packed(value)
-            if packed == before.get(name):
+            packed, opened = _packed(value), _digest(self._opened.get(name))
+            begun = _digest(packed)
+            is_new = not (self._start_is_over or name in self._begun or begun == opened)
+            if packed == before.get(name) and not is_new:
                 continue
-            opened, begun = _digest(self._opened.get(name)), _digest(packed)
             known, stored, owner, _ = record.get(name, (None, None, None, b""))
             if known == opened and self._begun.get(name, opened) == begun:
                 self._restore(name, stored, owner)

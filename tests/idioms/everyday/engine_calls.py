@@ -44,17 +44,16 @@ class IdleState(Listens, Pages):
 class IdleTable(Listens, Pages):
     """spider_idle takes pages from a table, in which callbacks mark what is done."""
 
-    table = Path("table")
-
     def parse(self, response: Response) -> Iterator[Any]:
         yield item(response)
-        with self.table.open("a") as file:
+        with Path("table").open("a") as file:
             file.write(f"{response.url}\n")
         if "/detail/7" in response.url:
             stop_at("marked")
 
     def spider_idle(self) -> None:
-        done = self.table.read_text() if self.table.exists() else ""
+        table = Path("table")
+        done = table.read_text() if table.exists() else ""
         left = [number for number in range(12) if f"/detail/{number}\n" not in done]
         engine: Any = self.crawler.engine
         for number in left[:5]:

@@ -67,14 +67,15 @@ class StartManyItems(scrapy.Spider):
 class Counted(scrapy.Spider):
     """start() sets the number of the first page, and each page asks for the next."""
 
-    page = 0
-
     async def start(self) -> AsyncIterator[Any]:
-        self.page = 1
+        self.page, self.ended = 1, False
         await pause(0.05)  # or no page would be handed out before
         yield scrapy.Request(f"{SITE}/detail/{self.page}")
+        self.ended = True
 
-    def parse(self, response: Response) -> Iterator[Any]:
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        while response.url.endswith("/1") and not self.ended:  # or it is start()'s own
+            await pause(0.01)
         yield item(response)
         if self.page < 12:
             self.page += 1
