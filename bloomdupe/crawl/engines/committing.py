@@ -122,10 +122,13 @@ class Committing:
             self._tick.set(0)
 
     def commit_shortly(self) -> None:
-        """Write a checkpoint shortly, because a callback waits for it."""
+        """Write a checkpoint shortly, because a callback waits for it.
+
+        Or shortly after the checkpoint that is out.
+        """
         if self._tick.is_set and not self._is_hurried:
-            self._is_hurried = True
             self._tick.set(min(SHORTLY, self._interval))
+        self._is_hurried = True
 
     def _on_tick(self) -> None:
         self._is_hurried = False
@@ -149,7 +152,8 @@ class Committing:
         self._is_patient = None
         soon, due = engine.after_commit(), engine.frontier.due
         self.backpressure = self.backpressure and due and not engine.fails()
-        self._tick.set(SOON if soon or due else self._interval)
+        pause = min(SHORTLY, self._interval) if self._is_hurried else self._interval
+        self._tick.set(SOON if soon or due else pause)
 
     def write(self) -> None:
         """Write a checkpoint now, on this thread, when no other checkpoint is out."""
