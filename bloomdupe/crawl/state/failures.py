@@ -117,11 +117,12 @@ class Failures(Participant):
                 continue
             ledger.retried = True
             has_new = has_new or bool(ledger.known)
-            for digest in [*ledger.known] if anew or reasons is not None else ():
-                one = ledger.read(digest)
+            for digest, one in (
+                [*ledger.known.items()] if anew or reasons is not None else ()
+            ):
                 if one.time >= self._begun or not one.payload:
                     continue
-                if anew and _is_start(one.payload):
+                if anew and _is_start(ledger.read(digest).payload or b""):
                     self._later.setdefault(page_of(digest), []).append((ledger, digest))
                 else:
                     retried += self._retry(ledger, digest, one)
@@ -167,7 +168,7 @@ class Failures(Participant):
         later, self._later = self._later, {}
         for ledger, digest in chain.from_iterable(later.values()):
             if ledger in self._here.values() and digest in ledger.known:
-                self._retry(ledger, digest, ledger.read(digest))
+                self._retry(ledger, digest, ledger.known[digest])
 
     @property
     def _counts(self) -> str:
@@ -349,6 +350,7 @@ class Ledger:
 
 
 SMALL = 4_096
+"""Bytes of a payload that stays in memory."""
 ELSEWHERE = b"\xc1"
 """Stands for a payload that is in the store; msgpack has no such byte."""
 PAGE_CAME = frozenset({"callback", "pipeline"})
