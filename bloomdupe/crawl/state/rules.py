@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 logger = logger_of(__name__)
 
 MOST_BYTES = 1 << 20
+FIELDS = {"blocked", "paused", "stop"}
 KINDS = ({"slot"}, {"pattern"}, {"slot", "pattern"}, {"url"})
 """The fields that a rule of ``blocked`` may have."""
 
@@ -72,8 +73,12 @@ class Rules:
             if text is not None and len(text) > MOST_BYTES:
                 raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
             given = {} if text is None else json.loads(text)
+            if not isinstance(given, dict):
+                raise ValueError("it is no JSON object")  # noqa: TRY004 - of the file
+            if unknown := sorted(given.keys() - FIELDS):
+                raise ValueError(f"it has an unknown field {unknown[0][:80]!r}")
             return cls.of(**{"blocked": [], "paused": [], **given})
-        except (TypeError, ValueError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise refused(place, error) from error
 
     def written(self, place: object) -> bytes:
