@@ -6,9 +6,11 @@ The model of :mod:`page_model` is the judge of the rule: see
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,6 +32,7 @@ from bloomdupe.frontier.frontier import Frontier
 from bloomdupe.frontier.pending_requests import pending_requests
 from bloomdupe.frontier.sent_request import SentRequest
 from bloomdupe.frontier.slot_queue import Entry
+from bloomdupe.inside_scrapy.processing import Processing
 
 PROGRAMS = 1_200 if slow_tests_run() else 60
 PARTS = 10 if slow_tests_run() else 1
@@ -263,6 +266,19 @@ def test_a_request_of_no_page_outlives_a_refused_commit_and_is_there_once(
     in_memory = Accepted(Request("data:,"), SentRequest("a", 0, b""), None)
     engine.take(in_memory._replace(is_part=True))
     assert engine.registry.with_parts, "a checkpoint waits for it"
+
+
+def test_a_callback_waits_for_a_commit_but_not_for_ever(engine: Engine) -> None:
+    asked(engine, None)
+    page, loop = begun(engine), asyncio.new_event_loop()
+    crawler: Any = SimpleNamespace(engine=SimpleNamespace(scraper=None), signals=None)
+    options: Any = dict.fromkeys(("backpressure", "held", "is_empty"), bool)
+    made: Any = Processing(crawler, lambda _: page, **options)
+    made._call_spider = lambda *_: asyncio.to_thread(bool, page.waits_for_commit)
+    assert loop.run_until_complete(asyncio.wait_for(made._call(0, page.request), 60))
+    loop.close()
+    written(engine)
+    assert not page.waits_for_commit
 
 
 def test_a_request_of_no_page_for_a_start_page_outlives_a_refused_commit(

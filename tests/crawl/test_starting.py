@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import AsyncMock
 
 import pytest
 from spiders.starting import (
@@ -22,7 +21,6 @@ from support.repetition import by_default
 from support.site import Pages
 
 from bloomdupe.inside_scrapy.engine import EngineAccess
-from bloomdupe.inside_scrapy.processing import Processing
 
 pytestmark = pytest.mark.slow
 
@@ -99,14 +97,3 @@ def test_outputs_that_begin_anew_are_asked_for_in_turn() -> None:
         return found
 
     assert asyncio.run(asked_at_once()) == [1, 2, 3]
-
-
-@by_default
-def test_a_callback_does_not_wait_for_ever_for_a_commit_that_waits_for_it() -> None:
-    work = AsyncMock(is_part=False, is_dropped=False, waits_for_commit=True)
-    processing: Any = Processing.__new__(Processing)
-    vars(processing).update(
-        _work_of=lambda _: work, _held=lambda: False, _begun=set(), _tasks=set(),
-        _is_cut_off=False, _call_spider=AsyncMock(return_value="called"),
-    )  # fmt: skip
-    assert asyncio.run(asyncio.wait_for(processing._call(None, None), 60)) == "called"

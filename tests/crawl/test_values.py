@@ -530,7 +530,6 @@ def test_a_value_that_cannot_be_restored_says_why(
 def test_an_item_whose_class_has_gone_is_a_dictionary(
     item: Any, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only the class of the item: that of a value in it is still there."""
     data, told = pack_item([item, item]), list[str]()
     monkeypatch.delattr(sys.modules[__name__], type(item).__name__)
     first, second = unpack_item(data, lambda name, _: told.append(name))
@@ -538,9 +537,7 @@ def test_an_item_whose_class_has_gone_is_a_dictionary(
     assert {*told} == {f"{__name__}:{type(item).__name__}"}
 
 
-def test_an_object_whose_class_has_gone_is_a_text_in_a_set(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_object_of_no_class_is_a_text_in_a_set(monkeypatch: Any) -> None:
     data = pack_item([{Frozen(1)}, {Frozen(2): 3}])
     monkeypatch.delattr(sys.modules[__name__], "Frozen")
     assert str(unpack_item(data, print)) == """[{"{'pair': 1}"}, {"{'pair': 2}": 3}]"""
