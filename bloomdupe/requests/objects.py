@@ -82,7 +82,7 @@ def put_together(name: str, content: Any) -> object:
 
 
 def fields_in(content: Any) -> Any:
-    """Return the fields in the content of an object whose class is not here."""
+    """Return the fields in the content of an object without its class."""
     if not isinstance(content, dict):  # of an enum, or a named tuple
         return content
     inner = "_values", "__pydantic_extra__"  # of a scrapy.Item, of pydantic
