@@ -120,12 +120,12 @@ class Rotation:
         """Take a queue out of its ring."""
         ring = queue.ring
         assert ring is not None  # noqa: S101 - until now it had requests
-        if not isinstance(ring, deque):
-            del ring[queue]
-        elif ring[0] == queue.name:  # nearly always
+        if isinstance(ring, deque):
+            # It is the first, but for requests that a verb removes, slot by slot.
+            ring.rotate(-ring.index(queue.name))
             ring.popleft()
         else:
-            ring.remove(queue.name)
+            del ring[queue]
 
     def park(self, queue: SlotQueue, until: float) -> None:
         """Do not ask a queue before that time, or :meth:`ask_again`."""

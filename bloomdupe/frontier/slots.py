@@ -78,6 +78,7 @@ class Slots:
         self._next_number = 0
         self._detached: dict[str, SlotState] = {}
         """States of slots that are not among the queues."""
+        self._most_apart = MOST_APART
         self._some_detached = False
         """Whether the store may have records of such slots."""
         # Names of slots whose states have changed, and of those in the last part.
@@ -204,7 +205,7 @@ class Slots:
         return state
 
     def _keep_apart(self, name: str, state: SlotState) -> None:
-        if len(self._detached) >= MOST_APART:
+        if len(self._detached) >= self._most_apart:
             now, stored = time.time(), self._store is not None
             self._detached = {
                 one: known
@@ -213,6 +214,8 @@ class Slots:
                 or one in self._writing
                 or (not stored and known.lasts(now))
             }
+            # As many again may come, or those that stay are looked at each time.
+            self._most_apart = max(MOST_APART, 2 * len(self._detached))
         self._detached[name] = state
 
     # Checkpoints

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timezone
@@ -223,16 +224,21 @@ def test_states_of_slots_without_requests_are_bounded(
     tmp_path: Path, stored: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slots, "MOST_APART", 10)
+    looks, lasts = Counter[str](), SlotState.lasts
+    monkeypatch.setattr(
+        SlotState, "lasts", lambda *given: looks.update("x") or lasts(*given)
+    )
     with ExitStack() as stack:
         frontier = Frontier(BloomFilter(1000))
         if stored:
             frontier = stack.enter_context(opened(tmp_path))
-        for number in range(100):
+        for number in range(400):
             state = frontier.slots_of(f"slot {number}").state(f"slot {number}")
-            state.pages, state.failures = number % 2, 1
+            state.pages, state.failures = int(number % 8 == 1), 1
             if number % 5 == 4:
                 frontier.checkpoint(Part())
-        assert len(frontier.partitions[0].slots._detached) <= (15 if stored else 60)
-        for number in range(1, 100, 2):
+        assert len(frontier.partitions[0].slots._detached) <= (15 if stored else 100)
+        assert looks.total() < 1_000, "each is looked at a few times"
+        for number in range(1, 400, 8):
             state = frontier.slots_of(f"slot {number}").state(f"slot {number}")
             assert state.pages == 1
