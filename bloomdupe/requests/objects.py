@@ -23,14 +23,18 @@ from __future__ import annotations
 
 import sys
 from enum import Enum
+from functools import cache
 from types import MemberDescriptorType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Item
 from scrapy.utils.python import global_object_name
 
 from bloomdupe.errors import UnserializableError
 from bloomdupe.requests.callbacks import is_constant
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 REGISTERED: dict[str, dict[str, Any]] = {
     "scrapy_playwright.page.PageMethod": {"result": None},
@@ -49,7 +53,7 @@ differs between processes.
 
 
 def take_apart(value: object) -> list[Any]:
-    """Return class and content of an object.
+    """Return class and content of an object, and which attributes are no fields.
 
     Raises an exception if it could not be put together again.
     """
@@ -66,16 +70,22 @@ def take_apart(value: object) -> list[Any]:
         if _CACHED_HASH in content:
             content[_CACHED_HASH] = None
     _made(class_, content)
-    return [name_of_class(class_), content]
+    more = _no_fields(class_, content)
+    return [name_of_class(class_), content, *([more] if more else [])]
 
 
-def put_together(name: str, content: Any) -> object:
+def put_together(
+    name: str, content: Any, more: list[str] | None = None, *, exported: bool = False
+) -> object:
     """Return the object that :func:`take_apart` has taken apart.
 
-    Raises :class:`UnserializableError` if its class is not loaded, or has changed.
+    Raises :class:`UnserializableError` if its class is not loaded, or has changed. One
+    that is to be ``exported`` may lack no field by now: an exporter would leave it out.
     """
     class_ = loaded_class(name)
     try:
+        if exported and (gone := {*_no_fields(class_, content)} - {*(more or ())}):
+            raise ValueError(f"it has no field {', '.join(sorted(gone))} any more")
         return _made(class_, content)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UnserializableError(f"{name} is not as it was: {error}") from error
@@ -110,20 +120,36 @@ def _made(class_: Any, content: Any) -> object:
         if type(content) is not list or len(content) != len(class_._fields):
             raise ValueError(f"it has {len(class_._fields)} fields, not {content!r}")
         return tuple.__new__(class_, content)
-    names: list[str] | None = []
-    if not issubclass(class_, Item) and global_object_name(class_) not in REGISTERED:
-        # It imports pydantic, if that is there; many crawls need neither.
-        from itemadapter import ItemAdapter
-
-        names = ItemAdapter.get_field_names_from_class(class_)
-    new = {
-        name: _default_of(class_, name) for name in names or () if name not in content
-    }
+    names = () if issubclass(class_, Item) else _fields_of(class_)
+    new = {name: _default_of(class_, name) for name in names if name not in content}
     if missing := sorted(name for name in new if new[name] is _NO_DEFAULT):
         raise ValueError(f"there is nothing for {', '.join(missing)}")
     instance: object = object.__new__(class_)
     with_state(instance, {**content, **new})
     return instance
+
+
+@cache
+def _fields_of(class_: Any) -> Collection[str]:
+    """Return the names of the fields of a class; raise TypeError if it has none."""
+    if global_object_name(class_) in REGISTERED:
+        return ()
+    # It imports pydantic, if that is there; many crawls need neither.
+    from itemadapter import ItemAdapter
+
+    return ItemAdapter.get_field_names_from_class(class_) or ()
+
+
+def _no_fields(class_: Any, content: Any) -> list[str]:
+    """Return the names of values that an exporter does not see."""
+    if issubclass(class_, (Enum, tuple)):
+        return []
+    names, inner = _fields_of(class_), "_values" if issubclass(class_, Item) else None
+    return [
+        name
+        for name in (content[inner] if inner else content)
+        if name not in names and name != _CACHED_HASH and not name.startswith("__")
+    ]
 
 
 def _default_of(class_: Any, name: str) -> object:

@@ -376,7 +376,7 @@ def restore(
     data: bytes,
     level: int = 1,
     *,
-    put: Callable[[str, Any], object] = put_together,
+    put: Callable[..., object] = put_together,
 ) -> object:
     """Return the value of an extension.
 
@@ -403,24 +403,24 @@ def unpack_item(data: bytes, changed: Callable[[str, Exception], None]) -> Any:
     """Return an item that :func:`pack_item` has packed.
 
     An object becomes a dictionary of its fields if its class is not here, or has
-    changed; ``changed`` gets the name of the class, and the error. All of them become
-    texts if one is in a set, or a key.
+    changed; ``changed`` gets the name of the class, and the error. All of them but the
+    item become texts if one is in a set, or a key.
     """
+    fields: Any = None
+    as_texts = False
 
-    def put(name: str, content: Any) -> object:
+    def put(name: str, *content: Any) -> object:
+        nonlocal fields
         try:
-            return put_together(name, content)
+            return put_together(name, *content, exported=True)
         except UnserializableError as error:
             changed(name, error)
-            return kind(fields_in(content))
+            fields = fields_in(content[0])
+            return str(fields) if as_texts else fields
 
-    kind: Callable[[Any], object] = _same
     try:
         return unpacked(data, partial(restore, [], put=put))
     except UnserializableError:
-        kind = str
-        return unpacked(data, partial(restore, [], put=put))
-
-
-def _same(fields: Any) -> Any:
-    return fields
+        as_texts = True
+        found = unpacked(data, partial(restore, [], put=put))
+        return fields if type(found) is str else found  # the item is the last of them

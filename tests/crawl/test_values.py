@@ -27,6 +27,7 @@ import pytest
 import scrapy
 from hypothesis import given
 from hypothesis import strategies as st
+from itemadapter import ItemAdapter
 from scrapy import Request, Selector, Spider
 from support.shared_data import needs_package
 
@@ -537,7 +538,27 @@ def test_an_item_whose_class_has_gone_is_a_dictionary(
     assert {*told} == {f"{__name__}:{type(item).__name__}"}
 
 
+@pytest.mark.parametrize("item", [Plain(1, [], None), Product(name="p")])
+def test_an_item_whose_class_lacks_a_field_by_now_is_a_dictionary(
+    item: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields, told, kind = dict(ItemAdapter(item)), list[str](), type(item)
+    other: Any = dataclasses.make_dataclass(kind.__name__, [("number", int)])
+    if isinstance(item, scrapy.Item):
+        other = type(kind.__name__, (scrapy.Item,), {"code": scrapy.Field()})
+    vars(item)["set_later"] = 1  # which no exporter has ever seen
+    data, parts = pack_item(item), take_apart(item)
+    assert unpack_item(data, print) == item
+    monkeypatch.setattr(sys.modules[__name__], kind.__name__, other)
+    found = unpack_item(data, lambda _, error: told.append(str(error)))
+    assert fields.items() <= found.items()
+    assert "has no field" in told[0]
+    assert isinstance(put_together(*parts), other), "a request goes on all the same"
+
+
 def test_an_object_of_no_class_is_a_text_in_a_set(monkeypatch: Any) -> None:
     data = pack_item([{Frozen(1)}, {Frozen(2): 3}])
+    item = pack_item(Frozen({Frozen(1)}))
     monkeypatch.delattr(sys.modules[__name__], "Frozen")
     assert str(unpack_item(data, print)) == """[{"{'pair': 1}"}, {"{'pair': 2}": 3}]"""
+    assert unpack_item(item, print) == {"pair": {"{'pair': 1}"}}
