@@ -28,7 +28,7 @@ from bloomdupe.printable import logger_of
 from bloomdupe.requests.values import unpack
 from bloomdupe.store.files import lock_owner, make_directory, read_json, write_json
 from bloomdupe.store.redis.address import Address
-from bloomdupe.store.redis.client import Client
+from bloomdupe.store.redis.client import Client, lua
 from bloomdupe.store.redis.crawl_reader import CrawlOnRedis
 from bloomdupe.store.redis.redis_store import RedisStore
 from bloomdupe.store.system_errors import explained
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 logger = logger_of(__name__)
 
+FORGET = lua("forget")
 BEGIN = "0-0"
 """The position before all entries."""
 YOUNG = 3.0
@@ -166,10 +167,8 @@ class StreamOutput:
         """
         if position == BEGIN or _key_of(position) <= _key_of(self.forgotten):
             return 0
-        # First this: else a crash between both would hide that entries are gone.
-        self._client.ask("HSET", self._crawl.keys.head, "forgotten", position)
-        output = self._crawl.keys.output
-        return int(self._client.ask("XTRIM", output, "MINID", position))
+        keys = self._crawl.keys
+        return int(self._client.run(FORGET, (keys.output, keys.head), position))
 
 
 def _key_of(position: str) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from bloomdupe.feeds.journal import Journal
 from bloomdupe.moving import collecting
 from bloomdupe.requests.values import pack_item
 from bloomdupe.store.redis.address import Address
-from bloomdupe.store.redis.client import Client
+from bloomdupe.store.redis.client import Client, lua
 from bloomdupe.store.redis.crawl_reader import Counts
 from bloomdupe.store.store import Part
 
@@ -41,12 +41,12 @@ LATER = ["deep/b.json"]
 """Those that are written when the crawl has ended."""
 PARTITIONS = 3
 
-DELETING = ("HSET", "XTRIM")
-"""The commands with which ``collect --delete`` deletes."""
+FORGET = lua("forget")
+"""The script with which ``collect --delete`` deletes."""
 
 # As they are before they are watched.
 _open, _pwrite, _replace, _seal = os.open, os.pwrite, os.replace, Journal.seal
-_ask = Client.ask
+_run = Client.run
 _left_by = AppendedFeed.left_by
 
 
@@ -188,10 +188,10 @@ class Watch:
         os.fsync = os.fdatasync = self._sync  # type: ignore[assignment]
         os.replace = self._replace  # type: ignore[assignment]
 
-        def ask(client: Client, *words: Any) -> Any:
-            return self._ask(client, *words)
+        def run(client: Client, *words: Any) -> Any:
+            return self._run(client, *words)
 
-        Client.ask = ask  # type: ignore[method-assign,assignment]
+        Client.run = run  # type: ignore[method-assign,assignment]
         POINTS.use(Stop(**stop))
         install_files()
 
@@ -233,13 +233,13 @@ class Watch:
         _replace(source, place)
         self._changed(Path(place), folder)
 
-    def _ask(self, client: Client, *words: Any) -> Any:
-        if words[0] not in DELETING:
-            return _ask(client, *words)
+    def _run(self, client: Client, script: bytes, *words: Any) -> Any:
+        if script != FORGET:
+            return _run(client, script, *words)
         feeds = {Path(name).name for name in NAMES}  # what they lack is in the journal
         assert {place.name for place, _ in self._unsynced} <= feeds, self._unsynced
         stop_at("before deleting")
-        answer = _ask(client, *words)
+        answer = _run(client, script, *words)
         stop_at("after deleting")
         return answer
 
