@@ -323,6 +323,7 @@ class Stopping:
             fail_crawl(self._crawler, reason_of(self.failure))
             # Nothing of the code that still runs counts any more.
             self._session.processing.cut_off()
+            self._session.engine.fails_now()
 
     def end(self) -> None:
         """Record that the crawl closes anyway; a failure still counts."""

@@ -66,6 +66,8 @@ class HeldFrontier(Frontier):
         self._outbox: dict[int, list[bytes]] = {}
         self.may_leave: Callable[[int], bool] = lambda _: True
         """Whether a partition may be handed over when none of it is in flight."""
+        self.read_more: Callable[[RedisStore], object] = lambda _: None
+        """Reads more of a partition that is taken; called on any thread."""
         self.more: Callable[[], int] = int
         """Counts the work of the control partition besides its requests."""
         self._is_refused = False
@@ -262,7 +264,11 @@ class HeldFrontier(Frontier):
         self._rotation.drop(partition.slots)
 
     def _opened(self, stores: Iterable[RedisStore]) -> dict[int, BloomFilter]:
-        return {store.number: self._open_filter(store) for store in stores}
+        opened = {}
+        for store in stores:
+            opened[store.number] = self._open_filter(store)
+            self.read_more(store)
+        return opened
 
     def _enter(self, opened: Mapping[int, BloomFilter]) -> None:
         for number, seen in opened.items():

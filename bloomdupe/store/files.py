@@ -11,7 +11,7 @@ import shutil
 import stat
 import time
 from io import FileIO
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from bloomdupe.errors import StoreDamagedError, StoreError, StoreLockedError
 from bloomdupe.foreign import json_of
@@ -144,9 +144,12 @@ class Descriptor(FileIO):
     release the lock of this process, because this process still has the file open.
     """
 
+    all_open: ClassVar[set[Descriptor]] = set()
+    """Of the class, because the module may be gone when an object is collected."""
+
     def __init__(self, number: int) -> None:
         super().__init__(number, "r+")
-        _open.add(self)
+        self.all_open.add(self)
 
     def fileno(self) -> int:
         """Return the number; raises :class:`OSError` if it is closed."""
@@ -156,15 +159,12 @@ class Descriptor(FileIO):
 
     def close(self) -> None:
         """Close it, and drop its lock; nothing happens if it is closed already."""
-        _open.discard(self)
+        self.all_open.discard(self)
         super().close()
 
 
-_open: set[Descriptor] = set()
-
-
 def _close_all() -> None:
-    for descriptor in list(_open):
+    for descriptor in list(Descriptor.all_open):
         with contextlib.suppress(OSError):
             descriptor.close()
 

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import pytest
 from scrapy import Request, Spider
-from scrapy.utils.reactor import install_reactor
+from scrapy.utils.reactor import install_reactor, is_reactor_installed
 from scrapy.utils.request import fingerprint
 from scrapy.utils.test import get_crawler
 
@@ -55,7 +55,8 @@ Verb: TypeAlias = Callable[..., Answer]
 
 def idle_crawler(**settings: object) -> Crawler:
     """Return a crawler that never crawls, with its settings applied."""
-    install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
+    if not is_reactor_installed():  # or it makes an event loop that nothing closes
+        install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
     return get_crawler(Spider, settings)
 
 

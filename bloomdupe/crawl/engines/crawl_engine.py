@@ -572,6 +572,9 @@ class CrawlEngine:
         feeds = self.checkpoint.record.get("feeds", {})
         return ", ".join(feed["uri"] for feed in feeds.values())
 
+    def fails_now(self) -> None:
+        """Note that the run has failed, and is about to close."""
+
     def close(self, reason: str) -> None:
         """Write the last checkpoint and the reason of the run's end; stop watching."""
         self.committing.close()

@@ -72,6 +72,7 @@ class WorkerEngine(CrawlEngine):
         self._added_by_user = Counter[str]()
         held.load, held.more, held.may_leave = self._load, self._more, self._may_leave
         super().__init__(session, held, filtered=True)
+        held.read_more = self.failures.read
         # A round that has finished while this worker waited is done.
         waited = held.waited_for_round and self.run.last == FINISHED
         self.starting.ended = waited and self.run.started
@@ -377,6 +378,10 @@ class WorkerEngine(CrawlEngine):
         self._reads.drop()
 
     # The end
+
+    def fails_now(self) -> None:
+        """Wait for Redis no more."""
+        self.frontier.owner.client.stop_waiting()
 
     def _may_leave(self, number: int) -> bool:
         """Whether a partition has only requests that the store knows, and no record."""

@@ -67,25 +67,34 @@ class Failures(Participant):
         """Failures that were forgotten because of the limit, as far as the record
         says in which the next checkpoint counts them."""
         self._ledgers: dict[Partition, Ledger] = {}
+        self._read: dict[Store | None, Ledger] = {}
+        """Of partitions that are here soon."""
         self._later: dict[bytes, list[tuple[Ledger, bytes]]] = {}
         """Failed start requests that ``start()`` may yield anew, by their pages."""
 
     @property
     def _here(self) -> dict[Partition, Ledger]:
         """The failures in the store of each partition that is here."""
-        partitions = self._engine.frontier.partitions if self._limit else {}
-        # It is asked for each page that ends, and partitions seldom come and go.
-        if [*self._ledgers] != [*partitions.values()]:
-            known = self._ledgers
-            self._ledgers = {
-                one: known.get(one) or Ledger(one.store) for one in partitions.values()
-            }
+        here = self._engine.frontier.partitions.values() if self._limit else ()
+        # It is asked for each page that ends, and partitions seldom come and go. When
+        # the run has failed, their stores may not answer any more.
+        known, failed = self._ledgers, self._engine.session.stopping.failure
+        if [*known] != [*here] and failed is None:
+            self._ledgers = {one: known.get(one) or self._of_new(one) for one in here}
         return self._ledgers
+
+    def _of_new(self, partition: Partition) -> Ledger:
+        return self._read.pop(partition.store, None) or Ledger(partition.store)
+
+    def read(self, store: Store) -> None:
+        """Read the failures of a partition that is here soon, on any thread."""
+        if self._limit:
+            self._read[store] = Ledger(store)
 
     def _of(self, slot: str) -> Ledger:
         frontier, here = self._engine.frontier, self._here
         partition = frontier.partitions.get(frontier.number_of(slot))
-        return next(iter(here.values())) if partition is None else here[partition]
+        return here[partition] if partition in here else next(iter(here.values()))
 
     def __len__(self) -> int:
         """Return the number of failed requests."""
