@@ -84,12 +84,13 @@ class Starting:
                 self._counts.clear()
                 async for output in outputs:
                     self._begins()
-                    while self._session.engine.holds and not self._is_stale:
-                        await asyncio.sleep(PAUSE)
                     if self._is_stale:
                         break
                     if self._watches(output):
                         yield output
+                    # Not before: start() may have changed an attribute for the output.
+                    while self._session.engine.holds and not self._is_stale:
+                        await asyncio.sleep(PAUSE)
                 self._begins()
                 self.ended = not self._is_stale
                 # The engine takes in each request before it asks for the next output.

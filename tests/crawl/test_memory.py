@@ -108,12 +108,20 @@ def test_what_a_spider_changes_in_its_class_is_changed_there(crawl: Crawl) -> No
     assert found == [f"{n}" for n in range(8)]
 
 
-@on_both_engines
-@pytest.mark.parametrize("overdue", [1 << 40, 1])
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize(
+    ("engine", "overdue"),
+    [
+        ("disk", 1 << 40),
+        ("disk", 1),
+        pytest.param("redis", 1 << 40, marks=pytest.mark.slow),
+    ],
+    indirect=["engine"],
+)
 def test_no_checkpoint_has_a_half_of_a_page_because_of_many_requests(
     crawl: Crawl, overdue: int
 ) -> None:
-    """The control: there are so many that it cannot wait."""
+    """The control: there are so many that it cannot wait; on Redis it may be late."""
     crawl.site.pages = {"/0": links("/1", "/2"), "/1": "", "/2": "", "/plain": ""}
     crawl.starts = ("/0",)
     crawl.killed(OwnSet, at_request=2, before=partial(commit_each, overdue))

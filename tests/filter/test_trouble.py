@@ -49,7 +49,7 @@ def test_a_url_names_server_and_filter(url: str, shown: str, head: str) -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("redis://:open-sesame@host:6379/0", "must end in the name of the filter"),
+        ("redis://:open-sesame@host:6379/0", "must end in the name of the crawl"),
         ("redis://:open-sesame@host/0#a{b}", "must have no braces"),
         ("redis://:open-sesame@host:port#a", "cannot be read"),
         ("redis://:12#open-sesame@host/0#a", "In a password, / "),

@@ -70,6 +70,7 @@ def test_what_is_collected_is_deleted_and_the_rest_goes_into_another_directory(
         words = ("collect", *NAMED, crawl.url, days[0], "--delete", "--json")
         client.config_set("maxmemory", 1)  # it is what makes room in a full Redis
         assert json.loads(verb(*words).out)["deleted"] == before - 1
+        assert verb("block", crawl.url, "--slot", "a.example").code == 0
         client.config_set("maxmemory", 0)
         assert client.xlen(stream(crawl)) == 1
     assert crawl.complaints(days[0]) == []

@@ -78,8 +78,8 @@ class Failures(Participant):
         here = self._engine.frontier.partitions.values() if self._limit else ()
         # It is asked for each page that ends, and partitions seldom come and go. When
         # the run has failed, their stores may not answer any more.
-        known, failed = self._ledgers, self._engine.session.stopping.failure
-        if [*known] != [*here] and failed is None:
+        known, session = self._ledgers, self._engine.session
+        if [*known] != [*here] and session.stopping.failure is None:
             self._ledgers = {one: known.get(one) or self._of_new(one) for one in here}
         return self._ledgers
 

@@ -51,8 +51,8 @@ class Address(NamedTuple):
         found = cls.of_server(url)
         if not NAME.fullmatch(found.name):
             raise SettingError(
-                f"{found.shown}: the URL must end in the name of the filter, such as"
-                f" {EXAMPLE}; the name must have no braces"
+                f"{found.shown}: the URL must end in the name of the crawl or filter,"
+                f" such as {EXAMPLE}; the name must have no braces"
             )
         return found
 
