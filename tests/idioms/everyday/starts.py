@@ -80,3 +80,21 @@ class Counted(scrapy.Spider):
         if self.page < 12:
             self.page += 1
             yield scrapy.Request(f"{SITE}/detail/{self.page}")
+
+
+@idiom()
+class TakesOut(scrapy.Spider):
+    """start() takes its URLs out of an attribute, while callbacks are at work."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        self.left = list(range(30))
+
+    async def start(self) -> AsyncIterator[Any]:
+        while self.left:
+            yield scrapy.Request(f"{SITE}/detail/{self.left.pop(0)}")
+            await pause(0.01)
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        await pause(0.1)
+        yield item(response)
