@@ -87,13 +87,14 @@ class Acceptance:
         answers = session.processing.answering is not None
         form = has_posted(work)
         start = engine.starting.takes(request)
-        key = self._key_of(request)
         forced = request.dont_filter or (answers and was_visited(work))
         # Scrapy's filter does not see a request with dont_filter, so a link to its page
         # is new; and a foreign filter does not mark in the store.
         marked = self._marks and (start or not request.dont_filter)
-        keys = [key] if marked else []
+        # Scrapy asks the fingerprinter of no other request, either.
+        keys = [self._key_of(request)] if marked else []
         if start:
+            key = keys[0] if keys else self._key_of(request)
             skip, forced, further = engine.starting.judge(
                 request, key, forced=forced, marked=self._marks
             )

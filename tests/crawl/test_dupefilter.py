@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from spiders.follow import Follow, PutsOut
+from scrapy.utils.python import global_object_name
+from spiders.follow import Follow, Forced, OfPlainRequests, PutsOut
 from support.crawl import Crawl, Run
 from support.full_filter import take_everything_for_seen
 from support.repetition import repeated
@@ -46,6 +47,11 @@ def test_scrapys_own_filter_fetches_the_start_page_twice(crawl: Crawl) -> None:
     """The control of the other tests."""
     crawl.run(Follow, JOBDIR=None, **STOCK)
     assert paths(crawl) == sorted([*EACH_ONCE, "/"])
+
+
+def test_no_fingerprint_is_asked_for_that_scrapy_does_not_need(crawl: Crawl) -> None:
+    crawl.settings["REQUEST_FINGERPRINTER_CLASS"] = global_object_name(OfPlainRequests)
+    assert crawl.run(Forced).requested == ["/", "/a"]
 
 
 def test_after_a_kill_it_logs_that_the_queue_is_gone(crawl: Crawl) -> None:

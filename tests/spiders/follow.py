@@ -8,6 +8,7 @@ from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.http import Response
+from scrapy.utils.request import RequestFingerprinter
 from support.components import Listens
 
 
@@ -137,3 +138,23 @@ class Everything(Spider):
         yield {"item": response.url}
         for href in response.css("a::attr(href)").getall():
             yield self.request(response.urljoin(href))
+
+
+class Forced(Follow):
+    """Asks for the page /a whether it is seen or not."""
+
+    name = "forced"
+
+    def parse(self, response: Any) -> Any:
+        yield response.follow("/a", self.leave, dont_filter=True)
+
+    def leave(self, response: Any) -> None:
+        """End there."""
+
+
+class OfPlainRequests(RequestFingerprinter):
+    """As that of scrapy-poet, which knows no other requests in ``scrapy shell``."""
+
+    def fingerprint(self, request: Request) -> bytes:
+        assert not request.dont_filter or request.meta.get("is_start_request")
+        return super().fingerprint(request)
