@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from bloomdupe.feeds.media import CompleteFiles as CompleteFiles
     from bloomdupe.filter.bloom import BloomFilter as BloomFilter
     from bloomdupe.links.link_filter import LinkFilter as LinkFilter
-    from bloomdupe.links.link_filter import new_links as new_links
 
 _HOMES = {
     "Addon": "bloomdupe.addon",
@@ -38,7 +37,6 @@ _HOMES = {
     "FrontierScheduler": "bloomdupe.crawl.scheduler",
     "LinkFilter": "bloomdupe.links.link_filter",
     "CompleteFiles": "bloomdupe.feeds.media",
-    "new_links": "bloomdupe.links.link_filter",
 }
 
 __all__ = list(_HOMES)

@@ -2,7 +2,7 @@
 
 Before the scheduler finds out that a link is a duplicate, the link has passed the
 spider middlewares, a queue, a signal or two and the fingerprinter. This filter drops it
-when the spider yields it, or with :func:`new_links` before there is a request at all.
+when the spider yields it.
 
 The filter marks nothing, so a link that is let through loses nothing. In doubt a link
 is let through. A link is dropped only if the scheduler would find the very same
@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from enum import Enum
 from sys import getsizeof
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
 from scrapy.utils.python import global_object_name
@@ -41,20 +41,15 @@ from bloomdupe.inside_scrapy.engine import (
     spider_middlewares,
 )
 from bloomdupe.links.fingerprint import is_known_early, is_plain
-from bloomdupe.links.safe_urls import safe_url_string
 from bloomdupe.printable import logger_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Callable
 
-    from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
     from scrapy.http import Response
-    from scrapy.link import Link
     from typing_extensions import Self
-
-    AnyLink = TypeVar("AnyLink", str, Link)
 
 logger = logger_of(__name__)
 
@@ -100,9 +95,8 @@ class LinkFilter:
         self._logged = False
         self._deepest = 0
         """Greatest depth of a duplicate."""
-        # Whether links may be dropped here, and by new_links(); unknown at first.
         self._on: bool | None = None
-        self._new_links_work = False
+        """Whether links may be dropped here; unknown at first."""
         # Whether plain requests with the same URL have the same fingerprint.
         self._by_url = False
 
@@ -176,8 +170,7 @@ class LinkFilter:
                 return False
             if "depth_reset" in meta or not self._arrives(request):
                 return False
-            # For new_links(), Request(url) must lead to the same URL.
-            if plain and drop is Duplicate.ALL and safe_url_string(url) == url:
+            if plain and drop is Duplicate.ALL:
                 self._known.add(url)
                 self._known_bytes += getsizeof(url) + PLACE_BYTES
                 if self._known_bytes > KNOWN_BYTES:
@@ -206,26 +199,6 @@ class LinkFilter:
             self._deepest = depth + 1
             stats.max_value("request_depth_max", self._deepest)
 
-    # Before there is a request
-
-    def new_links(self, links: Iterable[AnyLink]) -> list[AnyLink]:
-        """See the function :func:`new_links`."""
-        if self._on is None:
-            self._find_obstacles()
-        if not self._new_links_work:
-            return list(links)
-        known = self._known
-        given = list(links)
-        kept = [
-            link
-            for link in given
-            if (link if isinstance(link, str) else link.url) not in known
-        ]
-        dropped = len(given) - len(kept)
-        if dropped:
-            self._count(dropped)
-        return kept
-
     # Parts of Scrapy and of the project that might interfere
 
     def _find_obstacles(self) -> None:
@@ -236,12 +209,6 @@ class LinkFilter:
         self._on = obstacle is None
         fingerprinter = self._crawler.request_fingerprinter
         self._by_url = fingerprinter is not None and is_plain(fingerprinter)
-        self._new_links_work = (
-            self._on
-            and self._by_url
-            and not self._max_depth
-            and not self._foreign(all_=True)
-        )
         if obstacle is not None:
             logger.info(
                 "Duplicate links are left to the scheduler, which takes longer:"
@@ -276,14 +243,12 @@ class LinkFilter:
                     return f"{receiver} listens to the signal {name}"
         return None
 
-    def _foreign(self, *, all_: bool = False) -> list[str]:
-        """Name foreign middlewares after this middleware, or all of them."""
+    def _foreign(self) -> list[str]:
+        """Name foreign middlewares after this middleware."""
         names = []
         for middleware in spider_middlewares(self._crawler):
             if middleware is self:
-                if not all_:
-                    break
-                continue
+                break
             name = global_object_name(type(middleware))
             if not name.startswith(HARMLESS) and (
                 hasattr(middleware, "process_spider_output")
@@ -317,25 +282,3 @@ def attach_link_filter(
     if link_filter is not None:
         link_filter.attach(would_drop, report)
     return link_filter
-
-
-def new_links(spider: Spider, links: Iterable[AnyLink]) -> list[AnyLink]:
-    """Return the links that are not known to be duplicates, in their order.
-
-    For absolute URLs, or Scrapy's ``Link`` objects, of which the spider is about to
-    make plain requests, ``Request(url)``, with a callback and the like as it pleases,
-    but no ``dont_filter``, no other method and no body (nor a ``process_request`` of a
-    rule that adds them)::
-
-        for url in new_links(self, urls):
-            yield Request(url)
-
-    and, in a ``CrawlSpider``, ``Rule(LinkExtractor(), process_links="new_links")``
-    with a method ``new_links(self, links)`` that returns ``new_links(self, links)``.
-
-    Links left out count in ``dupefilter/filtered``, as if they had been yielded.
-    Some duplicates may stay in; they are filtered later. Everything stays in where
-    :class:`LinkFilter` is off.
-    """
-    link_filter = spider.crawler.get_spider_middleware(LinkFilter)
-    return list(links) if link_filter is None else link_filter.new_links(links)

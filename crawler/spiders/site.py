@@ -9,7 +9,6 @@ from scrapy import Request, Spider, signals
 from scrapy.exceptions import CloseSpider, IgnoreRequest
 from scrapy.http import HtmlResponse
 
-from bloomdupe import new_links
 from crawler import job
 from crawler.hosts import host_of
 from crawler.items import Page
@@ -102,7 +101,7 @@ class SiteSpider(Spider):
         yield _page(response)
         # Error pages are often the same for any URL: their relative links never end.
         if isinstance(response, HtmlResponse) and response.status < _FIRST_ERROR:
-            for url in new_links(self, extract_links(response)):
+            for url in extract_links(response):
                 if self.scope.covers(url):
                     yield Request(url, errback=self.fail)
 

@@ -126,13 +126,6 @@ def test_what_fills_is_announced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch, "memory_of_machine", lambda: (100, 50))
-    before = point(0, seen=700, **ROOMY)
-    assert not [*warnings(SEEN, None, before)]
-    now = point(60, seen=800, **ROOMY)
-    ((name, warning),) = warnings(SEEN, before, now)
-    assert "BLOOMDUPE_EXPECTED_URLS = 1000: the filter has 800" in warning
-    assert "full in 2 min" in warning
-    assert "Then it grows" in warning
     before = point(0, disk=1, free=10**9)
     assert not [*warnings(SEEN, None, before)]
     now = point(120, disk=1, free=9 * 10**8)

@@ -14,7 +14,7 @@ from scrapy.spiders import CrawlSpider, Rule
 from scrapy.utils.request import fingerprint
 from support.components import OfCrawler
 
-from bloomdupe import LinkFilter, new_links
+from bloomdupe import LinkFilter
 from spiders.follow import Follow
 
 
@@ -29,10 +29,7 @@ class Offsite(Follow):
 class ByRules(CrawlSpider):
     name = "byrules"
 
-    rules = (Rule(LinkExtractor(unique=False), process_links="new_links"),)
-
-    def new_links(self, links: Any) -> Any:
-        return new_links(self, links)
+    rules = (Rule(LinkExtractor(unique=False)),)
 
 
 class Kinds(Spider):

@@ -7,8 +7,6 @@ from typing import Any
 import scrapy
 from scrapy import FormRequest, Request
 
-from bloomdupe import new_links
-
 
 class Pages(scrapy.Spider):
     name = "pages"
@@ -20,7 +18,7 @@ class Pages(scrapy.Spider):
             yield {"page": response.url, "links": len(links)}
         else:
             yield {"page": response.url, "text": response.text, **more}
-        for url in new_links(self, map(response.urljoin, links)):
+        for url in map(response.urljoin, links):
             yield Request(url, errback=self.failed)
 
     def failed(self, failure: Any) -> Any:

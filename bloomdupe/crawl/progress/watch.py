@@ -274,8 +274,6 @@ class Watch:
         return not known
 
 
-FILTER_SHARE = 0.8
-"""Share of the expected URLs."""
 MEMORY_SHARE = 0.85
 """Share of the memory that there is. Scrapy warns of its own limit."""
 DISK_SECONDS = 7_200.0
@@ -289,24 +287,10 @@ def warnings(
 ) -> list[tuple[str, str]]:
     """Return scarce resources, and the warnings; ``first`` is some minutes ago."""
     found = {
-        "filter": _filter(seen, first, now),
         "disk": _disk(first, now),
         "memory": _memory(seen, now),
     }
     return [(name, text) for name, text in found.items() if text is not None]
-
-
-def _filter(seen: BloomFilter, first: Point | None, now: Point) -> str | None:
-    capacity = seen.capacity
-    if now.seen < FILTER_SHARE * capacity or seen.layer_count > 1:
-        return None
-    full = f"BLOOMDUPE_EXPECTED_URLS = {capacity}: the filter has {now.seen}"
-    if first is not None and first.seen < now.seen < capacity:
-        speed = (now.seen - first.seen) / (now.time - first.time)
-        left = duration((capacity - now.seen) / speed)
-        full += f", and it is full in {left} at this rate"
-    more = seen.parameters.geometry(1).bits // 8
-    return f"{full}. Then it grows, and takes up to {size(more)} more of memory"
 
 
 def _disk(first: Point | None, now: Point) -> str | None:

@@ -11,8 +11,6 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 from table import idiom
 
-from bloomdupe import new_links
-
 
 @idiom()
 class Rules(CrawlSpider):
@@ -31,7 +29,7 @@ class Rules(CrawlSpider):
     )
 
     def only_new(self, links: Any) -> Any:
-        return new_links(self, links)
+        return links
 
     def mark(self, request: Any, response: Response) -> Any:
         return request.replace(cb_kwargs={"origin": response.status})
