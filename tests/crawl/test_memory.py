@@ -283,9 +283,6 @@ def test_what_start_sets_as_it_has_done_before_goes_on_from_where_it_was() -> No
     stored = kept.checkpoint()
     for run in ("b", "c"):
         again = Kept(Plain(rank=1, todo=[]), stored).open()
-        again.memory.start_may_wait = True
-        assert not again.memory.awaits_start, "or it may wait for ever"
-        again = Kept(Plain(rank=1, todo=[]), stored).open()
         assert (again.spider.page, again.memory.awaits_start) == (12, True)
         started(again, run)
         assert again.checkpoint() == stored, "it may still be restored"

@@ -278,7 +278,7 @@ class CrawlEngine:
             if visit != Visit():
                 sent = sent._replace(payload=visit.added_to(sent.payload))
         if self.durable and accepted.is_loose:
-            self._take_loose(accepted)
+            self.outcomes.ack(Outcome(accepted))
         here = self.frontier.is_here
         if not (is_part or (here(sent.slot) and here(sent.home))):
             self._send(accepted, sent, volatile=volatile)
@@ -300,12 +300,6 @@ class CrawlEngine:
             self._expect_stored(entry, accepted)
         if self.frontier.due:
             self.committing.commit_soon()
-
-    def _take_loose(self, accepted: Accepted) -> None:
-        """Note a request that nothing yields again; a login, say, of another task."""
-        self.outcomes.ack(Outcome(accepted))
-        if self.memory is not None:
-            self.memory.start_may_wait = True
 
     def _inherited(
         self, request: Request, work: InFlightRequest, *, repeats: bool

@@ -107,8 +107,6 @@ class SpiderMemory(Participant):
         """Digests of those that ``start()`` sets before its first output, then."""
         self._patience = 0.0
         """Until when the first output of ``start()`` is waited for."""
-        self.start_may_wait = False
-        """Whether there was a request that is neither of a page nor of ``start()``."""
         self._lost: set[str] = set()
         """Names of attributes that were set, and could not be stored."""
         self._warned: set[str] = set()
@@ -224,10 +222,8 @@ class SpiderMemory(Participant):
     @property
     def awaits_start(self) -> bool:
         """Whether ``start()`` may still set attributes to where it began."""
-        late = self._patience and monotonic() > self._patience
-        if late or self.start_may_wait:
+        if self._patience and monotonic() > self._patience:
             self._patience = 0.0
-        if late:
             logger.warning(
                 "start() has yielded nothing for %(seconds)d seconds: pages are fetched"
                 " from now on, and may find attributes as start() has set them",
