@@ -151,7 +151,7 @@ class Frontier:
         sequence: int | None = None,
         volatile: bool = False,
     ) -> Entry:
-        """Add a request; the caller has marked its fingerprint in the filter.
+        """Add a request; the caller marks its fingerprint in the filter.
 
         ``start`` marks a start request. Without ``payload`` the request lives in memory
         only. The ``attachment`` comes back with a request that is still in memory; a
