@@ -163,7 +163,7 @@ class Partition:
     @property
     def changed(self) -> bool:
         """Whether there is anything for the next checkpoint."""
-        new = self._fresh or self._acked
+        new = self._fresh or self._acked or self.slots.changed
         return bool(new or self._writing or self._removing or self.seen.changed)
 
     @property

@@ -220,6 +220,11 @@ class Slots:
 
     # Checkpoints
 
+    @property
+    def changed(self) -> bool:
+        """Whether there is any state for the next checkpoint."""
+        return bool(self._touched or self._writing)
+
     def prepare(self, queues: Iterable[SlotQueue]) -> Part:
         """Return the part of the next checkpoint, in which these queues have changed.
 

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import sys
 from enum import Enum
-from functools import cache
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
@@ -129,7 +128,6 @@ def _made(class_: Any, content: Any) -> object:
     return instance
 
 
-@cache
 def _fields_of(class_: Any) -> Collection[str]:
     """Return the names of the fields of a class; raise TypeError if it has none."""
     if global_object_name(class_) in REGISTERED:

@@ -219,6 +219,20 @@ def test_the_slowest_slot_is_known_by_its_delay_and_its_requests() -> None:
     assert (watch._slowest, watch._largest) == (6.0, [*requests])
 
 
+def test_a_state_that_has_changed_is_written_without_any_request(
+    tmp_path: Path,
+) -> None:
+    """Those of the requests that it counts may be done, and marked elsewhere."""
+    with opened(tmp_path) as frontier:
+        found = []
+        for pages in (0, 1):
+            frontier.checkpoint(Part())
+            found.append(frontier.changed)
+            frontier.slots_of("a").state("a").pages = pages
+            found.append(frontier.changed)
+        assert found == [False, True] * 2
+
+
 @pytest.mark.parametrize("stored", [False, True])
 def test_states_of_slots_without_requests_are_bounded(
     tmp_path: Path, stored: bool, monkeypatch: pytest.MonkeyPatch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from concurrent.futures import ThreadPoolExecutor, wait
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any
@@ -66,8 +65,8 @@ class Committing:
         then; whether there was one after the first."""
         self.backpressure = False
         """Whether callbacks pause: their output is kept in memory until a commit."""
-        self._hurried = math.inf
-        """When the next checkpoint was asked to come shortly, if it was."""
+        self._is_hurried = False
+        """Whether the next checkpoint was asked to come shortly."""
         self._is_patient: bool | None = None
         """Whether a checkpoint that should not wait does, so that no page is at work
         whose changes of the spider's memory would be in it by half; None: unknown."""
@@ -125,21 +124,19 @@ class Committing:
     def commit_shortly(self) -> None:
         """Write a checkpoint shortly, because a callback waits for it.
 
-        Or shortly after the checkpoint that is out. It does not wait long for quiet.
+        Or shortly after the checkpoint that is out.
         """
-        if self._hurried == math.inf:
-            self._hurried = monotonic()
-            if self._tick.is_set:
-                self._tick.set(min(SHORTLY, self._interval))
+        if self._tick.is_set and not self._is_hurried:
+            self._tick.set(min(SHORTLY, self._interval))
+        self._is_hurried = True
 
     def _on_tick(self) -> None:
-        has_waited = monotonic() >= self._hurried + SHORTLY + SHORTEST_HOLD
-        if self.backpressure or has_waited or not self._engine.durable:
+        self._is_hurried = False
+        if self.backpressure or not self._engine.durable:
             self.quiet.end()
         elif self.quiet.waits():
             self._tick.set(POLL if self.quiet.holds else SOON)
             return
-        self._hurried = math.inf
         self._engine.session.registry.save_old()
         if self._engine.checkpoint.changed and not self._engine.fails():
             self._was_quiet = not (self._is_at_work() and self.quiet.matters())
@@ -155,8 +152,7 @@ class Committing:
         self._is_patient = None
         soon, due = engine.after_commit(), engine.frontier.due
         self.backpressure = self.backpressure and due and not engine.fails()
-        hurried = self._hurried < math.inf
-        pause = min(SHORTLY, self._interval) if hurried else self._interval
+        pause = min(SHORTLY, self._interval) if self._is_hurried else self._interval
         self._tick.set(SOON if soon or due else pause)
 
     def write(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,42 +51,35 @@ class IdleTable(Listens, Pages):
         if "/detail/7" in response.url:
             stop_at("marked")
 
-    @property
-    def left(self) -> list[scrapy.Request]:
+    def spider_idle(self) -> None:
         table = Path("table")
         done = table.read_text() if table.exists() else ""
-        urls = [f"{SITE}/detail/{number}" for number in range(12)]
-        return [scrapy.Request(url) for url in urls if f"{url}\n" not in done]
-
-    def spider_idle(self) -> None:
+        left = [number for number in range(12) if f"/detail/{number}\n" not in done]
         engine: Any = self.crawler.engine
-        left = self.left
-        for request in left[:5]:
-            engine.crawl(request)
+        for number in left[:5]:
+            engine.crawl(scrapy.Request(f"{SITE}/detail/{number}"))
         if left:
             raise DontCloseSpider
 
 
-@idiom(moments=("marked",))
-class TimerTable(IdleTable):
-    """A task of its own takes them, beside a page that is at work for long."""
+@idiom()
+class CrawlFromTimer(Listens, Pages):
+    """engine.crawl() from a task of its own that runs beside the crawl."""
 
-    pages = 0
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
-        self.pages += 1
-        if response.url.endswith("/star"):
-            await pause(1)
-        for one in super().parse(response):
-            yield one
+    left = 10
 
     def spider_opened(self) -> None:
         deferred_from_coro(self.feed())
 
     async def feed(self) -> None:
         engine: Any = self.crawler.engine
-        for request in self.left:
-            await pause(0.05)
+        while self.left:
+            await pause(0.01)
             if engine.spider is None:  # it was stopped meanwhile
                 return
-            engine.crawl(request)
+            self.left -= 1
+            engine.crawl(scrapy.Request(f"{SITE}/detail/{self.left}"))
+
+    def spider_idle(self) -> None:
+        if self.left:
+            raise DontCloseSpider
