@@ -414,8 +414,8 @@ class CrawlEngine:
                 call()
             if root.is_revisited:
                 self.revisits.acked(root)
-        except OSError as error:  # of a look-up, or a mark
-            self.session.stopping.fail(error)
+        except Exception as error:  # noqa: BLE001 - of a look-up, or a fingerprinter
+            self.session.stopping.fail(error, "Ending a request")
         outcome.then.clear()
         self.outcomes.ack(outcome)
 
