@@ -6,8 +6,9 @@ import tempfile
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
-from struct import Struct
 from typing import IO, TYPE_CHECKING, TypeAlias
+
+import msgpack  # type: ignore[import-untyped]
 
 from bloomdupe.errors import FeedError
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 MOST_BYTES = 8 << 20
 """Bytes of lines kept in memory; a request that brings more puts them on disk."""
 
-_HEAD = Struct("<II")
+LINE_BYTES = 100
+"""What a line takes in memory besides its bytes."""
 
 Key: TypeAlias = tuple[bytes, bool]
 """A fingerprint, and whether it is exact."""
@@ -38,8 +40,7 @@ class Outcome:
     of_no_page: bool = False
     """Whether it belongs to no page that could yield it again."""
     items: int = 0
-    packed: bytearray = field(default_factory=bytearray)
-    """Lines, each after its feed's number and its length."""
+    lines: list[Line] = field(default_factory=list)
     spilled: list[tuple[int, int]] = field(default_factory=list)
     """Places of the earlier lines in the file of :class:`Outcomes`: first byte, and
     number of bytes."""
@@ -72,10 +73,8 @@ class Outcomes:
 
         Raises :class:`~bloomdupe.errors.FeedError` if there is no room to spill it.
         """
-        feed, data = line
-        outcome.packed += _HEAD.pack(feed, len(data))
-        outcome.packed += data
-        self._size += _HEAD.size + len(data)
+        outcome.lines.append(line)
+        self._size += LINE_BYTES + len(line[1])
         if self._size > MOST_BYTES:
             try:
                 self._spill(outcome)
@@ -89,16 +88,15 @@ class Outcomes:
                 dir=self._directory, buffering=0
             )
         self._file.seek(self._end)
-        size = len(outcome.packed)
-        with memoryview(outcome.packed) as view:
-            written = 0
-            while written < size:
-                written += self._file.write(view[written:])
+        packed = memoryview(msgpack.packb(outcome.lines))
+        size, written = len(packed), 0
+        while written < size:
+            written += self._file.write(packed[written:])
         outcome.spilled.append((self._end, size))
         self._end += size
         self._in_file += size
-        self._size -= size
-        outcome.packed = bytearray()
+        self._size -= _size_of(outcome.lines)
+        outcome.lines = []
 
     def ack(self, outcome: Outcome) -> None:
         """Let an outcome count."""
@@ -122,8 +120,8 @@ class Outcomes:
             for start, size in outcome.spilled:
                 assert self._file is not None  # noqa: S101 - something was spilled
                 self._file.seek(start)
-                yield from _unpacked(self._file.read(size))  # as it was in memory
-            yield from _unpacked(outcome.packed)
+                yield from msgpack.unpackb(self._file.read(size))
+            yield from outcome.lines
 
     def committed(self, outcomes: int) -> None:
         """Mark the first ``outcomes`` as durable, with all their lines."""
@@ -132,9 +130,9 @@ class Outcomes:
 
     def forget(self, outcome: Outcome) -> None:
         """Drop the lines of an outcome, which are durable, or will never count."""
-        self._size -= len(outcome.packed)
+        self._size -= _size_of(outcome.lines)
         self._in_file -= sum(size for _, size in outcome.spilled)
-        outcome.packed, outcome.spilled = bytearray(), []
+        outcome.lines, outcome.spilled = [], []
         if self._file is not None and not self._in_file and self._end:
             # Room that is not given back is used again.
             with suppress(OSError):
@@ -155,7 +153,7 @@ class Outcomes:
             elif outcome.loose is not None:
                 request = outcome.loose.request.copy()
                 loose.append(outcome.loose._replace(request=request))
-        self._size = sum(len(one.packed) for one in self._acked)
+        self._size = sum(_size_of(one.lines) for one in self._acked)
         self._in_file = sum(size for one in self._acked for _, size in one.spilled)
         return loose
 
@@ -166,10 +164,5 @@ class Outcomes:
             self._file = None
 
 
-def _unpacked(data: bytes | bytearray) -> Iterator[Line]:
-    at = 0
-    while at < len(data):
-        feed, length = _HEAD.unpack_from(data, at)
-        at += _HEAD.size
-        yield feed, bytes(data[at : at + length])
-        at += length
+def _size_of(lines: list[Line]) -> int:
+    return sum(LINE_BYTES + len(data) for _, data in lines)
