@@ -165,15 +165,6 @@ def wanted(name: str) -> bool:
     return POINTS.stop.point == f"here {name}"
 
 
-def limit_files(name: str, size: int) -> None:
-    """Let the next file that grows beyond a size end the process."""
-    import resource
-
-    POINTS.tell("stopped", 0, f"here {name}")
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-
 async def moment(
     spider: Spider,
     name: str,

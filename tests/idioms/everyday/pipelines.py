@@ -10,7 +10,7 @@ from typing import Any
 from common import SITE, Pages, item
 from scrapy.http import Response
 from scrapy.pipelines.files import FilesPipeline
-from support.stops import call, limit_files, wanted
+from support.stops import call
 from table import idiom
 
 
@@ -27,13 +27,11 @@ class Digest:
         return item
 
 
-MEDIA: dict[str, Any] = {
-    "item_pipelines": {FilesPipeline: 100, Digest: 200},
-    "settings": {"FILES_STORE": "files"},
-}
-
-
-@idiom(**MEDIA, asks=2)
+@idiom(
+    item_pipelines={FilesPipeline: 100, Digest: 200},
+    settings={"FILES_STORE": "files"},
+    asks=2,
+)
 class Files(Pages):
     """FilesPipeline: two files for each item, some of them for several."""
 
@@ -44,13 +42,3 @@ class Files(Pages):
         number = int(response.url.rpartition("/")[2])
         files = [f"{SITE}/file/{number}", f"{SITE}/file/{number // 4}"]
         yield {**item(response), "file_urls": files}
-
-
-@idiom(**MEDIA, moments=("torn",), asks=1)
-class TornFile(Pages):
-    """FilesPipeline, stopped while it writes a file."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        if wanted("torn"):
-            limit_files("torn", 1 << 10)
-        yield {**item(response), "file_urls": [SITE + "/file/1"]}
