@@ -10,7 +10,7 @@ from common import SITE, Pages, Tree, download, item
 from scrapy import Request
 from scrapy.http import HtmlResponse, Response
 from support.components import OfCrawler
-from support.stops import call, moment
+from support.stops import moment
 from table import idiom
 
 
@@ -39,17 +39,6 @@ class AnswersException(Pages):
         yield item(response)
         for number in range(6):
             yield response.follow(f"http://127.0.0.1:1/{number}")
-
-
-class Copy:
-    def process_response(self, request: Request, response: Response, **_: Any) -> Any:
-        call("downloader response")
-        return response.replace(request=request.copy())
-
-
-@idiom(downloader_middlewares={Copy: 10}, moments=("half",))
-class CopiedRequest(TwoParts):
-    """A response that carries a copy of its request."""
 
 
 class Inline(OfCrawler):

@@ -8,7 +8,7 @@ from typing import Any
 import scrapy
 from common import SITE, Tree, item, path_of
 from scrapy.http import Response
-from support.stops import call, pause
+from support.stops import pause
 from table import idiom
 
 
@@ -96,27 +96,3 @@ class MiddlewareRefuses(Tree):
     def failed(self, failure: Any) -> Iterator[Any]:
         yield {"page": "failure", "part": str(failure.value)}
         yield scrapy.Request(SITE + "/detail/1", self.page)
-
-
-class Counts:
-    async def process_spider_output(
-        self, response: Response, result: Any, **_: Any
-    ) -> AsyncIterator[Any]:
-        number = 0
-        async for output in result:
-            call("middleware output")
-            number += 1
-            if number % 2:
-                await pause(0.001)
-            yield output
-        yield item(response, f"{number} outputs")
-
-
-@idiom(spider_middlewares={Counts: 950})
-class MiddlewareCounts(Tree):
-    """A spider middleware next to the spider that waits between the outputs."""
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:
-        yield item(response)
-        for request in response.follow_all(css="a"):
-            yield request
