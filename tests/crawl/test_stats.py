@@ -19,13 +19,8 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("set_value", ("a", 1)),
     ("inc_value", ("a",)),
     ("inc_value", ("b", 2, 3)),
-    ("max_value", ("a", 1)),
-    ("min_value", ("b", 4)),
     ("get_value", ("a",)),
     ("get_value", ("c", 5)),
-    ("clear_stats", ()),
-    ("set_stats", ({"d": 6},)),
-    ("get_stats", ()),
     ("open_spider", ()),
 ]
 

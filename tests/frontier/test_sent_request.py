@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgpack  # type: ignore[import-untyped]
 import pytest
 
-from bloomdupe.frontier.sent_request import PARTITIONS, SentRequest, partition_of
+from bloomdupe.frontier.sent_request import SentRequest
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,3 @@ WRONG = msgpack.packb([5, "x", 7])
 def test_anything_else_is_refused(entry: bytes) -> None:
     with pytest.raises(ValueError, match="no request"):
         SentRequest.read(entry)
-
-
-def test_slots_are_spread_over_all_partitions() -> None:
-    found = {partition_of(f"{number}.test") for number in range(500)}
-    assert found == set(range(PARTITIONS))
