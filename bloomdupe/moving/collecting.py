@@ -370,7 +370,8 @@ class Collecting:
                 numbers, packed = unpacked(data)
                 if not numbers or max(numbers) >= len(self._feeds.taken):
                     raise ValueError("it has no feed")
-                feeds, item = [self._feeds.taken[n] for n in numbers], unpack(packed)
+                feeds = [self._feeds.taken[n] for n in numbers]
+                item = unpack(packed, exported=True)
                 lines, failed = self._feeds.lines_of(item, feeds)
             except ValueError as error:
                 raise StoreMismatchError(

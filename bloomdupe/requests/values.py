@@ -394,9 +394,13 @@ def restore(
     return (put if code == OBJECT else _MAKE[code])(*parts)
 
 
-def unpack(data: bytes) -> Any:
-    """Return what was packed; raises :class:`UnserializableError`."""
-    return unpacked(data, partial(restore, []))
+def unpack(data: bytes, *, exported: bool = False) -> Any:
+    """Return what was packed; raises :class:`UnserializableError`.
+
+    ``exported`` as in :func:`~bloomdupe.requests.objects.put_together`.
+    """
+    put = partial(put_together, exported=exported)
+    return unpacked(data, partial(restore, [], put=put))
 
 
 def unpack_item(data: bytes, changed: Callable[[str, Exception], None]) -> Any:

@@ -553,6 +553,8 @@ def test_an_item_whose_class_lacks_a_field_by_now_is_a_dictionary(
     found = unpack_item(data, lambda _, error: told.append(str(error)))
     assert fields.items() <= found.items()
     assert "has no field" in told[0]
+    with pytest.raises(UnserializableError, match="has no field"):
+        unpack(data, exported=True)
     assert isinstance(put_together(*parts), other), "a request goes on all the same"
 
 
