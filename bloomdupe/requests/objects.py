@@ -68,8 +68,9 @@ def take_apart(value: object) -> list[Any]:
         content = state_of(value) | REGISTERED.get(global_object_name(class_), {})
         if _CACHED_HASH in content:
             content[_CACHED_HASH] = None
-    _made(class_, content)
-    more = _no_fields(class_, content)
+    names = _fields_of(class_)
+    _made(class_, content, names)
+    more = _no_fields(class_, content, names)
     return [name_of_class(class_), content, *([more] if more else [])]
 
 
@@ -83,9 +84,12 @@ def put_together(
     """
     class_ = loaded_class(name)
     try:
-        if exported and (gone := {*_no_fields(class_, content)} - {*(more or ())}):
+        names = _fields_of(class_)
+        if exported and (
+            gone := {*_no_fields(class_, content, names)} - {*(more or ())}
+        ):
             raise ValueError(f"it has no field {', '.join(sorted(gone))} any more")
-        return _made(class_, content)
+        return _made(class_, content, names)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UnserializableError(f"{name} is not as it was: {error}") from error
 
@@ -94,19 +98,20 @@ def fields_in(content: Any) -> Any:
     """Return the fields in the content of an object without its class."""
     if not isinstance(content, dict):  # of an enum, or a named tuple
         return content
-    inner = "_values", "__pydantic_extra__"  # of a scrapy.Item, of pydantic
+    names = "_values", "__pydantic_extra__"  # of a scrapy.Item, of pydantic
+    inner = {n: content[n] for n in names if isinstance(content.get(n), dict)}
     fields = {
         name: value
         for name, value in content.items()
         if not (name.startswith("__") or name in (*inner, _CACHED_HASH))
     }
-    for name in inner:
-        fields |= content.get(name) or {}
+    for values in inner.values():
+        fields |= values
     return fields
 
 
-def _made(class_: Any, content: Any) -> object:
-    """Return an object of a class.
+def _made(class_: Any, content: Any, names: Collection[str]) -> object:
+    """Return an object of a class with fields of these names.
 
     Raises :class:`TypeError` if the class has no fields, or derives from a builtin
     class, because the content of that is not in attributes.
@@ -119,7 +124,8 @@ def _made(class_: Any, content: Any) -> object:
         if type(content) is not list or len(content) != len(class_._fields):
             raise ValueError(f"it has {len(class_._fields)} fields, not {content!r}")
         return tuple.__new__(class_, content)
-    names = () if issubclass(class_, Item) else _fields_of(class_)
+    if issubclass(class_, Item):
+        names = ()  # none needs a value
     new = {name: _default_of(class_, name) for name in names if name not in content}
     if missing := sorted(name for name in new if new[name] is _NO_DEFAULT):
         raise ValueError(f"there is nothing for {', '.join(missing)}")
@@ -130,7 +136,7 @@ def _made(class_: Any, content: Any) -> object:
 
 def _fields_of(class_: Any) -> Collection[str]:
     """Return the names of the fields of a class; raise TypeError if it has none."""
-    if global_object_name(class_) in REGISTERED:
+    if issubclass(class_, (Enum, tuple)) or global_object_name(class_) in REGISTERED:
         return ()
     # It imports pydantic, if that is there; many crawls need neither.
     from itemadapter import ItemAdapter
@@ -138,14 +144,13 @@ def _fields_of(class_: Any) -> Collection[str]:
     return ItemAdapter.get_field_names_from_class(class_) or ()
 
 
-def _no_fields(class_: Any, content: Any) -> list[str]:
+def _no_fields(class_: Any, content: Any, names: Collection[str]) -> list[str]:
     """Return the names of values that an exporter does not see."""
-    if issubclass(class_, (Enum, tuple)):
+    if not isinstance(content, dict):  # of an enum, or a named tuple
         return []
-    names, inner = _fields_of(class_), "_values" if issubclass(class_, Item) else None
     return [
         name
-        for name in (content[inner] if inner else content)
+        for name in (content["_values"] if issubclass(class_, Item) else content)
         if name not in names and name != _CACHED_HASH and not name.startswith("__")
     ]
 

@@ -57,6 +57,11 @@ class Plain:
     inner: object = None
 
 
+@dataclasses.dataclass
+class Private:
+    _values: list[int]
+
+
 @dataclasses.dataclass(frozen=True)
 class Frozen:
     pair: Any
@@ -520,6 +525,7 @@ def test_a_value_that_cannot_be_restored_says_why(
     [
         (Plain(1, [], Frozen(2)), {"number": 1, "names": [], "inner": Frozen(2)}),
         (SlottedChild(3), {"number": 3}),
+        (Private([1]), {"_values": [1]}),  # a field of a scrapy.Item, by its name
         (Converted(4), {"number": 4, "other": {}, "text": "t"}),
         (
             Model.model_validate({"number": 5, "more": "m"}),
