@@ -187,13 +187,13 @@ class LinkFilter:
             return False
         return all_pass(self._offsite, request, self._crawler)
 
-    def _count(self, dropped: int, response: Response | None = None) -> None:
-        """Count duplicates, which a page has yielded."""
+    def _count(self, dropped: int, response: Response) -> None:
+        """Count duplicates that a page has yielded."""
         stats = self._crawler.stats
         assert stats is not None  # noqa: S101 - the crawl is open
         stats.inc_value("dupefilter/filtered", dropped)
         stats.inc_value("bloomdupe/dropped_early", dropped)
-        depth = None if response is None else _depth(response)
+        depth = _depth(response)
         if depth is not None and depth >= self._deepest:
             # Scrapy's DepthMiddleware counts the depth of duplicates, too.
             self._deepest = depth + 1
